@@ -1,0 +1,1 @@
+"""What a key may spend, and the gate its calls pass through."""

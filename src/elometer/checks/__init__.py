@@ -1,0 +1,1 @@
+"""Checks that name a cause, with evidence and fix."""

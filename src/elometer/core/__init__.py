@@ -1,0 +1,1 @@
+"""Types and small mechanisms that every other package stands on; imports nothing of ours."""

@@ -1,0 +1,1 @@
+"""Gateways of our own, on loopback only."""

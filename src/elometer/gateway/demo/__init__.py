@@ -1,0 +1,1 @@
+"""A make-believe provider with a known truth."""

@@ -1,0 +1,1 @@
+"""The append-only token ledger: writer, reader, totals."""

@@ -1,0 +1,1 @@
+"""Transcripts of command line agents, read into ledger lines."""

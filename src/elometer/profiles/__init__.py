@@ -1,0 +1,1 @@
+"""Profiles, keys and the client files they switch."""

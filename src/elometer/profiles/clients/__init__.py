@@ -1,0 +1,1 @@
+"""One module per client: owned keys, effective URL, launch recipe, live state."""

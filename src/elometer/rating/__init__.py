@@ -1,0 +1,1 @@
+"""Bradley-Terry ratings, their intervals, and what tokens buy."""

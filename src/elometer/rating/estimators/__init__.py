@@ -1,0 +1,1 @@
+"""One module per estimator: objective, gradient and Hessian side by side."""

@@ -1,0 +1,1 @@
+"""An experiment, its plan, and the start that carries it out."""
