@@ -6,6 +6,7 @@ outcomes. So they are written without waiting for the disk.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -122,6 +123,7 @@ class BlockEnded(Event, frozen=True, kw_only=True, tag="block_ended"):
     run: int
     outcomes: dict[str, str]
     scores: dict[str, float | None]
+    restored: bool = False  # from an earlier start; already in StartOpened.blocks_done
 
 
 class GateChanged(Event, frozen=True, kw_only=True, tag="gate_changed"):
@@ -174,6 +176,8 @@ AnyEvent = (
     | Control
     | StartEnded
 )
+
+Listener = Callable[[AnyEvent], None]
 
 encode = msgspec.json.Encoder().encode
 _decoder = msgspec.json.Decoder(AnyEvent)

@@ -93,5 +93,5 @@ def read_lines(path: Path, kind: type[Line]) -> Iterator[Line]:
 
 
 def latest_outcomes(path: Path) -> dict[tuple[str, int, str], Outcome]:
-    """The last outcome of each (task, run, strategy): a later start replaces what an earlier one left open."""
+    """The last outcome of each (task, run, strategy): a later start fills what an earlier one left open."""
     return {(item.task, item.run, item.strategy): item for item in read_lines(path, Outcome)}

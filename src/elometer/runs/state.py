@@ -288,6 +288,6 @@ def _block_ended(state: RunState, event: ev.BlockEnded) -> RunState:
     return replace(
         state,
         blocks_active=active,
-        blocks_done=state.blocks_done + 1,
+        blocks_done=state.blocks_done + (not event.restored),
         excluded_blocks=state.excluded_blocks + excluded,
     )

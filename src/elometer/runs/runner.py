@@ -1,0 +1,519 @@
+"""The start itself: blocks in random order, calls interleaved, every attempt on disk before it counts.
+
+A block is admitted when the calls waiting for a place no longer fill the cap, so few blocks are open at
+once and a stop leaves few of them half done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from elometer.boundary.account import TokenAccount
+from elometer.core.attempt import Answer, Attempt, Call
+from elometer.core.clock import timestamp
+from elometer.core.errors import BudgetStop
+from elometer.runs import control
+from elometer.runs import events as ev
+from elometer.runs.block import settle
+from elometer.runs.books import Books
+from elometer.runs.calls import StartFacts, budget_charge, lost_attempt, sample_call, worst_case
+from elometer.runs.folder import ExperimentFolder
+from elometer.runs.gates import Gates
+from elometer.runs.graders import extract
+from elometer.runs.journal import COUNTED, Outcome, OutcomeName, Sample
+from elometer.runs.plan import Block, block_order, call_order
+from elometer.runs.resume import Past
+from elometer.runs.spec import Experiment
+from elometer.runs.strategies import Strategy, call_id
+from elometer.runs.tasks import Task
+from elometer.wire.client import GatewayClient
+from elometer.wire.failures import FATAL
+
+CONTROL_POLL_S = 0.25
+PROGRESS_EVERY_S = 0.25
+# Calls given up one after another without an answer between them: the gateway is gone, not busy.
+UNREACHABLE_AFTER = 3
+
+
+@dataclass(slots=True)
+class _Ending:
+    """Why a start ends before its blocks do."""
+
+    status: str = "complete"
+    reason: str = ""
+    message: str = ""
+    error_class: str = ""
+
+
+@dataclass(slots=True)
+class _Open:
+    """What is under way: calls whose attempt is on the wire, calls that wait for a place."""
+
+    tasks: dict[str, asyncio.Task[Sample | OutcomeName]] = field(default_factory=dict)
+    on_wire: set[str] = field(default_factory=set)
+    waiting: int = 0
+    blocks: int = 0
+
+
+class Runner:
+    """One start of an experiment. `run` returns its last event; `stop` drains it."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        tasks: list[Task],
+        folder: ExperimentFolder,
+        books: Books,
+        client: GatewayClient,
+        gates: Gates,
+        past: Past,
+        facts: StartFacts,
+    ) -> None:
+        self.experiment = experiment
+        self.tasks = {task.id: task for task in tasks}
+        self.order = block_order(experiment, tasks)
+        self.folder = folder
+        self.books = books
+        self.client = client
+        self.gates = gates
+        self.past = past
+        self.facts = facts
+        self.account = TokenAccount(experiment.gateway.boundary.daily_budget_tokens, facts.spent_today)
+        self._open = _Open()
+        self._ending: _Ending | None = None
+        self._room = asyncio.Event()
+        self._given_up = 0
+        self._block_tokens: list[int] = []
+        self._served: dict[str, set[str]] = _served_names(experiment, past)
+        self._progress: dict[str, float] = {}
+        self._last_gate: tuple[int, int, bool, str] | None = None
+
+    # ── the start ──────────────────────────────────────────────────────────────────────────────────
+
+    async def run(self) -> ev.StartEnded:
+        """Carry the experiment out. Cancelling this leaves at once and books what it can."""
+        ended: ev.StartEnded | None = None
+        try:
+            await self._book_the_past()
+            self._announce()
+            async with asyncio.TaskGroup() as group:
+                watcher = group.create_task(self._follow_control())
+                await self._all_blocks()
+                watcher.cancel()
+            ending = self._ending or _Ending()
+            ended = ev.StartEnded(
+                at=timestamp(),
+                status=ending.status,  # type: ignore[arg-type]
+                reason=ending.reason,
+                message=ending.message,
+            )
+            return ended
+        except asyncio.CancelledError:
+            ended = ev.StartEnded(at=timestamp(), status="stopped", reason="interrupted")
+            raise
+        finally:
+            failed = ev.StartEnded(at=timestamp(), status="failed", reason="internal")
+            self.books.emit(ended or failed)
+
+    def stop(self, status: str, reason: str, message: str = "", error_class: str = "") -> None:
+        """Drain: nothing new goes onto the wire; what is there is waited for and booked."""
+        if self._ending is not None:
+            return
+        self._ending = _Ending(status, reason, message, error_class)
+        for identity, task in self._open.tasks.items():
+            if identity not in self._open.on_wire:
+                task.cancel()
+        self._room.set()
+        self.books.emit(ev.Control(at=timestamp(), state="stopping", limit=self.gates.limit, why=reason))
+
+    @property
+    def ending_class(self) -> str:
+        """The error class that ended the start; empty where none did."""
+        return self._ending.error_class if self._ending else ""
+
+    def _announce(self) -> None:
+        experiment, facts = self.experiment, self.facts
+        strategies = experiment.agent.strategies
+        self.books.emit(
+            ev.StartOpened(
+                at=timestamp(),
+                run_id=facts.run_id,
+                experiment_id=experiment.experiment_id,
+                origin=facts.origin,
+                pid=facts.pid,
+                host=facts.host,
+                gateway=facts.gateway,
+                protocol=experiment.agent.protocol,
+                model=experiment.agent.model,
+                strategies=tuple(item.name for item in strategies),
+                tasks=len(self.tasks),
+                runs=experiment.sampling.runs,
+                blocks=len(self.order),
+                calls_per_block={item.name: item.samples for item in strategies},
+                max_concurrency=self.gates.limit,
+                budget_tokens=self.account.budget,
+                spent_today=facts.spent_today,
+                key_label=facts.key_label,
+                key_fp=facts.key_fp,
+                seed=experiment.seed,
+                resumed=not self.past.empty,
+                blocks_done=sum(self._finished(block) for block in self.order),
+            )
+        )
+        for strategy, sums in self.past.booked.items():
+            self.books.emit(
+                ev.Restored(
+                    at=timestamp(),
+                    strategy=strategy,
+                    calls=sums.calls,
+                    attempts_failed=sums.failed_attempts,
+                    prompt_tokens=sums.prompt_tokens,
+                    completion_tokens=sums.completion_tokens,
+                )
+            )
+        for block in self.order:
+            if self._finished(block):
+                self._emit_block(
+                    block, [self._past_outcome(block, item) for item in strategies], restored=True
+                )
+
+    async def _book_the_past(self) -> None:
+        """Book what earlier starts paid for and had no time to book, and the calls that died with them."""
+        for sample in self.past.unbooked:
+            await self.books.book(sample.attempt, None)
+        if not self.past.in_flight:
+            return
+        places = {
+            call_id(self.experiment.experiment_id, block.task, block.run, strategy.name, 1, number): (
+                block,
+                strategy,
+                number,
+                position,
+            )
+            for block in self.order
+            for position, (strategy, number) in enumerate(call_order(self.experiment, block))
+        }
+        for event in self.past.in_flight:
+            if event.call_id not in places:
+                continue
+            call = self._call_of(*places[event.call_id])
+            await self.books.book(lost_attempt(call, event), None)
+            self.past.attempts[event.call_id] = max(self.past.attempts.get(event.call_id, 0), event.attempt)
+
+    # ── blocks ─────────────────────────────────────────────────────────────────────────────────────
+
+    async def _all_blocks(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for block in self.order:
+                if self._finished(block):
+                    continue
+                if not await self._admitted():
+                    return
+                self._open.blocks += 1
+                group.create_task(self._block(block))
+                # One turn of the loop, so that the block's calls queue up before the next is thought of.
+                await asyncio.sleep(0)
+
+    async def _admitted(self) -> bool:
+        """Wait until another block may begin; False where the start is ending."""
+        while self._ending is None:
+            crowded = self._open.waiting >= self.gates.limit
+            expected = self._expected_block()
+            if not crowded and self.account.fits(expected):
+                return True
+            if not crowded and not self._open.blocks:
+                self.stop("partial", "budget")
+                return False
+            self._room.clear()
+            await self._room.wait()
+        return False
+
+    def _expected_block(self) -> int:
+        """The 90th percentile of tokens of finished blocks; 0 before the first."""
+        if not self._block_tokens:
+            return 0
+        ordered = sorted(self._block_tokens)
+        return ordered[min(len(ordered) - 1, math.ceil(0.9 * len(ordered)) - 1)]
+
+    async def _block(self, block: Block) -> None:
+        self.books.emit(ev.BlockAdmitted(at=timestamp(), block=block.index, task=block.task, run=block.run))
+        tasks: dict[tuple[str, int], asyncio.Task[Sample | OutcomeName]] = {}
+        async with asyncio.TaskGroup() as group:
+            for position, (strategy, number) in enumerate(call_order(self.experiment, block)):
+                call = self._call_of(block, strategy, number, position)
+                task = group.create_task(self._answer(call))
+                tasks[strategy.name, number] = task
+                self._open.tasks[call.call_id] = task
+                task.add_done_callback(lambda _done, gone=call.call_id: self._open.tasks.pop(gone, None))
+        await self._settle(block, tasks)
+        self._open.blocks -= 1
+        self._room.set()
+
+    async def _settle(
+        self, block: Block, tasks: dict[tuple[str, int], asyncio.Task[Sample | OutcomeName]]
+    ) -> None:
+        outcomes = []
+        task = self.tasks[block.task]
+        tokens = 0
+        for strategy in self.experiment.agent.strategies:
+            samples: dict[int, Sample] = {}
+            missing: OutcomeName | None = None
+            for number in range(1, strategy.samples + 1):
+                made = tasks[strategy.name, number]
+                result: Sample | OutcomeName = "cancelled" if made.cancelled() else made.result()
+                if isinstance(result, Sample):
+                    samples[number] = result
+                    tokens += result.attempt.total_tokens or 0
+                else:
+                    missing = result
+            outcome = settle(
+                self.experiment, task, block.run, block.index, strategy, samples, missing=missing
+            )
+            outcome.run_id, outcome.timestamp = self.facts.run_id, timestamp()
+            outcomes.append(outcome)
+        if tokens:
+            self._block_tokens.append(tokens)
+        await self.books.outcome(outcomes)
+        self._emit_block(block, outcomes)
+
+    def _emit_block(self, block: Block, outcomes: list[Outcome], *, restored: bool = False) -> None:
+        self.books.emit(
+            ev.BlockEnded(
+                at=timestamp(),
+                block=block.index,
+                task=block.task,
+                run=block.run,
+                outcomes={item.strategy: item.outcome for item in outcomes},
+                scores={item.strategy: item.score for item in outcomes},
+                restored=restored,
+            )
+        )
+
+    def _finished(self, block: Block) -> bool:
+        """True where every strategy of the block has an outcome that no further call would change."""
+        return all(self._settled(block, item.name) for item in self.experiment.agent.strategies)
+
+    def _settled(self, block: Block, strategy: str) -> bool:
+        outcome = self.past.outcomes.get((block.task, block.run, strategy))
+        return outcome is not None and outcome.outcome in COUNTED | {"grader_error"}
+
+    def _past_outcome(self, block: Block, strategy: Strategy) -> Outcome:
+        return self.past.outcomes[block.task, block.run, strategy.name]
+
+    # ── calls ──────────────────────────────────────────────────────────────────────────────────────
+
+    def _call_of(self, block: Block, strategy: Strategy, number: int, position: int) -> Call:
+        return sample_call(
+            self.experiment, self.tasks[block.task], block, strategy, number, position, self.facts
+        )
+
+    async def _answer(self, call: Call) -> Sample | OutcomeName:
+        """The answer of a call, from disk or from the gateway; the name of an outcome where there is none."""
+        known = self.past.answers.get(call.call_id)
+        if known is not None:
+            return known
+        if self._ending is not None:
+            return "cancelled" if self._ending.reason != "budget" else "budget_stop"
+        self._open.waiting += 1
+        waiting = True
+
+        def on_sent(sent: Call, attempt: int) -> None:
+            nonlocal waiting
+            if waiting:
+                waiting = False
+                self._open.waiting -= 1
+                self._room.set()
+            self._open.on_wire.add(sent.call_id)
+            self.books.emit(
+                ev.CallSent(
+                    at=timestamp(),
+                    call_id=sent.call_id,
+                    strategy=sent.strategy,
+                    block=sent.block,
+                    attempt=attempt,
+                )
+            )
+
+        try:
+            return await self._reserved(call, on_sent)
+        finally:
+            if waiting:
+                self._open.waiting -= 1
+                self._room.set()
+            self._open.on_wire.discard(call.call_id)
+            self._progress.pop(call.call_id, None)
+
+    async def _reserved(self, call: Call, on_sent: Callable[[Call, int], None]) -> Sample | OutcomeName:
+        worst = worst_case(call)
+        try:
+            await self.account.reserve(worst)
+        except BudgetStop as stop:
+            self.stop("partial", "budget", " ".join(stop.lines()))
+            return "budget_stop"
+        used = 0
+        made: list[Sample] = []
+
+        async def on_attempt(attempt: Attempt, text: str) -> None:
+            nonlocal used
+            self._open.on_wire.discard(call.call_id)
+            used += budget_charge(attempt, worst)
+            sample = self._sample(call, attempt, text) if attempt.final else None
+            await self.books.book(attempt, sample)
+            if sample:
+                made.append(sample)
+            self._after_attempt(call, attempt)
+
+        try:
+            answer = await self.client.send(
+                call,
+                on_attempt=on_attempt,
+                on_sent=on_sent,
+                on_chunk=self._on_chunk,
+                on_wait=self._on_wait,
+                first_attempt=self.past.attempts.get(call.call_id, 0) + 1,
+            )
+        finally:
+            await self.account.settle(worst, used)
+            self._room.set()
+        if answer.answered and made:
+            self._given_up = 0
+            return made[-1]
+        return self._give_up(call, answer)
+
+    def _sample(self, call: Call, attempt: Attempt, text: str) -> Sample:
+        return Sample(
+            call_id=call.call_id,
+            strategy=call.strategy,
+            task=call.task,
+            run=call.run,
+            sample=call.sample,
+            text=text,
+            extracted=extract(self.tasks[call.task], text),
+            attempt=attempt,
+        )
+
+    def _after_attempt(self, call: Call, attempt: Attempt) -> None:
+        self.books.emit(
+            ev.AttemptEnded(
+                at=timestamp(),
+                call_id=call.call_id,
+                strategy=call.strategy,
+                attempt=attempt.attempt,
+                final=attempt.final,
+                status=attempt.status,
+                model=attempt.model,
+                phase=attempt.phase,
+                prompt_tokens=attempt.prompt_tokens,
+                completion_tokens=attempt.completion_tokens,
+                error_class=attempt.error_class,
+                http_status=attempt.http_status,
+                latency_ms=attempt.latency_ms,
+                usage_source=attempt.usage_source,
+            )
+        )
+        if attempt.final:
+            served = self._served.setdefault(call.model, {attempt.model})
+            if attempt.model not in served:
+                self.books.emit(
+                    ev.Stranger(
+                        at=timestamp(),
+                        call_id=call.call_id,
+                        strategy=call.strategy,
+                        model_requested=call.model,
+                        model_served=attempt.model,
+                    )
+                )
+
+    def _give_up(self, call: Call, answer: Answer) -> OutcomeName:
+        attempt = answer.attempt
+        failure = attempt.error_class or "unknown"
+        self.books.emit(
+            ev.CallFailed(
+                at=timestamp(),
+                call_id=call.call_id,
+                strategy=call.strategy,
+                error_class=failure,
+                message=attempt.error_message or "",
+            )
+        )
+        if attempt.status == "cancelled":
+            return "cancelled"
+        self._given_up += 1
+        if failure in FATAL:
+            self.stop("failed", "gateway", attempt.error_message or failure, failure)
+        elif self._given_up >= UNREACHABLE_AFTER and failure.startswith("net_"):
+            self.stop("partial", "unreachable", attempt.error_message or failure, failure)
+        return "infra_error"
+
+    def _on_chunk(self, call: Call, chunks: int) -> None:
+        now = time.monotonic()
+        if now - self._progress.get(call.call_id, 0.0) < PROGRESS_EVERY_S:
+            return
+        self._progress[call.call_id] = now
+        self.books.emit(
+            ev.CallProgress(at=timestamp(), call_id=call.call_id, strategy=call.strategy, chunks=chunks)
+        )
+
+    def _on_wait(self, call: Call, seconds: float, why: str) -> None:
+        self._open.on_wire.discard(call.call_id)
+        self.books.emit(
+            ev.CallWaiting(
+                at=timestamp(), call_id=call.call_id, strategy=call.strategy, seconds=seconds, why=why
+            )
+        )
+
+    # ── what the user asks for while it runs ───────────────────────────────────────────────────────
+
+    async def _follow_control(self) -> None:
+        """Take over the desired state and show what the gates do, four times a second."""
+        current = control.Desired(state="running", limit=self.gates.limit)
+        asked_before = self._asked()
+        while True:
+            await asyncio.sleep(CONTROL_POLL_S)
+            self._show_gates()
+            asked = self._asked()
+            if asked == asked_before:
+                continue
+            asked_before = asked
+            desired = control.read(self.folder.control)
+            self._obey(desired, current)
+            current = desired
+
+    def _asked(self) -> int:
+        try:
+            return self.folder.control.stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
+    def _obey(self, desired: control.Desired, current: control.Desired) -> None:
+        cap = self.experiment.gateway.boundary.max_concurrency
+        if desired.limit is not None and desired.limit != self.gates.limit:
+            self.gates.set_limit(max(1, min(desired.limit, cap or desired.limit)))
+            self._room.set()
+        if desired.state == "stopping":
+            self.stop("stopped", "control")
+            return
+        if desired.state == "paused" and current.state != "paused":
+            self.gates.pause()
+        elif desired.state == "running" and current.state == "paused":
+            self.gates.resume()
+        self.books.emit(ev.Control(at=timestamp(), state=desired.state, limit=self.gates.limit))
+
+    def _show_gates(self) -> None:
+        for change in self.gates.changes(time.monotonic()):
+            shape = (change.limit, change.in_flight, change.closed_for_s > 0, change.why)
+            if shape != self._last_gate:
+                self._last_gate = shape
+                self.books.emit(change)
+
+
+def _served_names(experiment: Experiment, past: Past) -> dict[str, set[str]]:
+    """Names that may answer for each requested model: as the experiment says, else as answered first."""
+    names = {model: set(served) for model, served in experiment.gateway.served_as.items()}
+    for model, seen in past.served.items():
+        names.setdefault(model, {seen.most_common(1)[0][0]})
+    return names
