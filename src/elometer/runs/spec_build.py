@@ -1,0 +1,240 @@
+"""From the checked values of experiment.yaml to an `Experiment`: defaults, expansion, rules across keys."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from elometer.core.errors import SpecError
+from elometer.core.limits import Boundary
+from elometer.core.natural import natural_key
+from elometer.core.text import gettext as _
+from elometer.runs.spec import (
+    Agent,
+    AgentLimits,
+    Archive,
+    Evaluation,
+    Experiment,
+    Gateway,
+    Interval,
+    Retry,
+    Role,
+    Sampling,
+    Schedule,
+    Select,
+    Stop,
+    Strategy,
+    default_seed,
+)
+from elometer.runs.spec_read import Value, read_document, shown, suggestion
+from elometer.runs.spec_table import (
+    BUILT,
+    MOST_SAMPLES,
+    first_moment_after,
+    not_supported,
+    read_top,
+    refuse_unbuilt,
+    timezone_of,
+)
+
+DEFAULT_K_VALUES = (1, 2, 4, 8, 16)
+_SHORT_FORM = re.compile(r"(sample|rounds|random|oracle)_([1-9]\d{0,5})")
+_ROLE_OF: dict[str, Role] = {"oracle": "ceiling", "random": "control"}
+
+
+def build_experiment(path: Path) -> Experiment:
+    """See `spec.load_experiment`."""
+    top = read_document(path)
+    data = read_top(top)
+    refuse_unbuilt(data, top.document)
+    block = _gateway_block(top, data)
+    agent_data: dict[str, Any] = data.get("agent") or {}
+    kind = agent_data.get("kind", "http")
+    gateway = _gateway(top, block, data.get(block) or {}, kind)
+    agent = _agent(top, agent_data, gateway.boundary)
+    experiment_id = data["experiment_id"]
+    seed = data.get("seed")
+    return Experiment(
+        experiment_id=experiment_id,
+        gateway=gateway,
+        agent=agent,
+        seed=default_seed(experiment_id) if seed is None else seed,
+        notes=data.get("notes") or "",
+        sampling=Sampling(**(data.get("sampling") or {})),
+        eval=_evaluation(top, data.get("eval") or {}, agent.strategies),
+        schedule=Schedule(**(data.get("schedule") or {})),
+        retry=Retry(**(data.get("retry") or {})),
+        stop=Stop(**(data.get("stop") or {})),
+        archive=Archive(**{**(data.get("archive") or {}), "redact": ()}),
+        extra=top.document.extra,
+        source=path,
+        lines=top.document.key_lines,
+    )
+
+
+def _fault(top: Value, key: str, message: str, fix: str, value: object = None) -> SpecError:
+    """An error about a key that may be absent: then the line of the section it belongs to is named."""
+    lines = top.document.key_lines
+    place = key
+    while place not in lines and "." in place:
+        place = place.rpartition(".")[0]
+    evidence = f"{top.document.file}:{lines.get(place, 1)}: {key}"
+    if value is not None:
+        evidence += f": {shown(value)}"
+    return SpecError(message, evidence=evidence, fix=fix)
+
+
+def _gateway_block(top: Value, data: dict[str, Any]) -> str:
+    if "taotoken" in data and "gateway" in data:
+        message = _("taotoken and gateway are two names of one block, and both stand here.")
+        first = top.document.key_lines["taotoken"]
+        raise _fault(top, "gateway", message, _("Keep one; the other is on line {line}.").format(line=first))
+    return "gateway" if "gateway" in data else "taotoken"
+
+
+def _gateway(top: Value, block: str, data: dict[str, Any], kind: str) -> Gateway:
+    base_url = data.get("base_url") or ""
+    if not base_url and kind != "demo":
+        message = _("{key} is missing.").format(key=f"{block}.base_url")
+        raise _fault(
+            top, f"{block}.base_url", message, _("Name the gateway's root: https://gateway.example/api")
+        )
+    bounds: dict[str, Any] = data.get("key_boundary") or {}
+    timezone = data.get("timezone", "UTC")
+    expires = bounds.get("expires_at")
+    try:
+        expires_at = first_moment_after(expires, timezone_of(timezone)) if expires else None
+    except OverflowError as error:
+        key = f"{block}.key_boundary.expires_at"
+        raise _fault(top, key, _("The date is out of range."), _("Name a nearer day."), expires) from error
+    return Gateway(
+        base_url=base_url,
+        key_label=data.get("key_label") or "",
+        key_env=data.get("key_env"),
+        served_as=data.get("served_as") or {},
+        timezone=timezone,
+        boundary=Boundary(
+            allowed_models=tuple(bounds.get("allowed_models") or ()),
+            daily_budget_tokens=bounds.get("daily_budget_tokens"),
+            max_concurrency=bounds.get("max_concurrency"),
+            expires_at=expires_at,
+            timezone=timezone,
+        ),
+        headroom=bounds.get("headroom", Gateway().headroom),
+    )
+
+
+def _agent(top: Value, data: dict[str, Any], boundary: Boundary) -> Agent:
+    agent = Agent(
+        framework=data.get("framework") or "",
+        kind=data.get("kind", "http"),
+        profile=data.get("profile"),
+        model=_model(top, data.get("model"), boundary.allowed_models),
+        protocol=data.get("protocol", "chat"),
+        params=data.get("params") or {},
+        system=data.get("system"),
+        limits=AgentLimits(**(data.get("limits") or {})),
+        select=data.get("select", "auto"),
+        strategies=_strategies(top, data),
+    )
+    _temperature_fits(top, agent)
+    return agent
+
+
+def _model(top: Value, model: str | None, allowed: tuple[str, ...]) -> str:
+    if model is None:
+        if len(allowed) == 1:
+            return allowed[0]
+        if allowed:
+            message = _("agent.model is missing and the boundary allows several models.")
+            raise _fault(top, "agent.model", message, suggestion("", allowed))
+        message = _("agent.model is missing and no allowed_models tells it.")
+        raise _fault(top, "agent.model", message, _("Add a line under agent: model: NAME"))
+    if allowed and model not in allowed:
+        message = _("agent.model is outside the key's allowed_models.")
+        raise _fault(top, "agent.model", message, suggestion(model, allowed), model)
+    return model
+
+
+def _strategies(top: Value, data: dict[str, Any]) -> tuple[Strategy, ...]:
+    select: Select = data.get("select", "auto")
+    listed: tuple[tuple[Value, dict[str, Any]], ...] | None = data.get("strategies")
+    if listed is None:
+        kind = data.get("strategy", "sample_k").removesuffix("_k")
+        k_values = data.get("k_values", DEFAULT_K_VALUES)
+        return tuple(_short(f"{kind}_{k}", kind, k, select) for k in sorted(k_values))
+    strategies: list[Strategy] = []
+    for value, fields in listed:
+        strategy = _listed_strategy(value, fields, select)
+        if any(strategy.name == other.name for other in strategies):
+            message = _("The strategy {name} stands twice.").format(name=strategy.name)
+            raise value.error(message, _("Give each strategy a name of its own."), show=False)
+        strategies.append(strategy)
+    return tuple(strategies)
+
+
+def _short(name: str, kind: str, k: int, select: Select) -> Strategy:
+    """`sample_4`, `random_8`, `oracle_8`. One sample leaves nothing to select."""
+    rules: dict[str, Select] = {"random": "random", "oracle": "oracle"}
+    rule = rules.get(kind, "first" if k == 1 else select)
+    return Strategy(name, samples=k, select=rule, role=_ROLE_OF.get(rule, "contestant"))
+
+
+def _listed_strategy(value: Value, fields: dict[str, Any], select: Select) -> Strategy:
+    name = fields["name"]
+    short = _SHORT_FORM.fullmatch(name)
+    if "rounds" in fields and fields["rounds"] > 1 or "keep" in fields or (short and short[1] == "rounds"):
+        raise not_supported(value.document, f"{value.key} ({name})", value.line, "samples")
+    if set(fields) - {"rounds"} == {"name"}:
+        if not short or int(short[2]) > MOST_SAMPLES:
+            message = _("{name} is no strategy by itself.").format(name=name)
+            fix = _("Write sample_K, random_K or oracle_K, or give name, samples and select.")
+            raise value.error(message, fix, show=False)
+        return _short(name, short[1], int(short[2]), select)
+    samples = fields.get("samples", 1)
+    rule: Select = fields.get("select", "first" if samples == 1 else select)
+    if rule not in BUILT["agent.select"]:
+        raise not_supported(value.document, f"{value.key}.select", value.line, "majority")
+    if samples == 1 and rule in ("auto", "majority"):
+        rule = "first"
+    return Strategy(name, samples, rule, fields.get("role", _ROLE_OF.get(rule, "contestant")))
+
+
+def _temperature_fits(top: Value, agent: Agent) -> None:
+    """At temperature 0 the samples of one strategy are copies: more of them buy nothing and measure nothing."""
+    several = next((strategy.name for strategy in agent.strategies if strategy.samples > 1), None)
+    if several and agent.params.get("temperature") == 0:
+        message = _("At temperature 0 all samples of {name} are the same answer.").format(name=several)
+        raise _fault(
+            top, "agent.params.temperature", message, _("Set a temperature above 0, such as 0.8."), 0
+        )
+
+
+def _evaluation(top: Value, data: dict[str, Any], strategies: tuple[Strategy, ...]) -> Evaluation:
+    data = {name: value for name, value in data.items() if value is not None}
+    tasks = data.get("tasks", ("*",))
+    if len(tasks) == 1 and ("/" in tasks[0] or tasks[0].endswith(".jsonl")):
+        if "tasks_file" in data:
+            message = _("eval.tasks names a file and eval.tasks_file names another.")
+            raise _fault(top, "eval.tasks", message, _("Keep tasks_file and list ids in tasks."), tasks[0])
+        data |= {"tasks": ("*",), "tasks_file": tasks[0]}
+    data["ci"] = Interval(**data.get("ci", {}))
+    data["elo_anchor"] = _anchor(top, data.get("elo_anchor"), strategies)
+    return Evaluation(**data)
+
+
+def _anchor(top: Value, named: str | None, strategies: tuple[Strategy, ...]) -> str:
+    """The strategy at elo_base: the named one, else the contestant with the fewest samples."""
+    fitted = [strategy for strategy in strategies if strategy.role != "ceiling"]
+    if named is None:
+        first = min(
+            fitted or strategies,
+            key=lambda one: (one.role != "contestant", one.samples, natural_key(one.name)),
+        )
+        return first.name
+    names = [strategy.name for strategy in fitted]
+    if named not in names:
+        message = _("eval.elo_anchor is none of the strategies in the fit.")
+        raise _fault(top, "eval.elo_anchor", message, suggestion(named, names), named)
+    return named
