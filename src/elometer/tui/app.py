@@ -1,0 +1,313 @@
+"""The app: five panes over files. It reads what a start writes and asks through control.json; nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textual import work
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from elometer.core.errors import ElometerError
+from elometer.core.paths import config_folder, data_folder
+from elometer.core.text import gettext as _
+from elometer.tui import themes
+from elometer.tui.screens.pane import PANES, Pane
+from elometer.tui.session import Session
+from elometer.tui.terminal import ANSI, Terminal, read_terminal
+from elometer.tui.verbs import Verbs
+
+TOOL_NAMES = {"claude-code": "cc", "codex": "cx", "openai-compatible": "api"}
+FIT_PAUSE_S = 1.0
+SECOND_CTRL_C_S = 2.0
+PANES_GROUP = Binding.Group(_("Panes"), compact=True)
+
+
+def _pane(name: str) -> Callable[[], Screen[Any]]:
+    """A pane's screen, its module imported when the pane is first shown."""
+
+    def make() -> Screen[Any]:
+        from importlib import import_module
+
+        module = import_module(f"elometer.tui.screens.{name}")
+        screen: Screen[Any] = getattr(module, f"{name.capitalize()}Pane")()
+        return screen
+
+    return make
+
+
+class ElometerApp(App[str]):
+    """Profiles, Run, Ledger, Fit, Checks. Returns the text to print when it is left."""
+
+    TITLE = "elometer"
+    CSS_PATH = "elometer.tcss"
+    MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
+        name: _pane(name) for name, _title in PANES
+    }
+    COMMAND_PALETTE_BINDING = "ctrl+p"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(
+            Binding(str(position), f"pane('{name}')", title, id=f"app.pane.{name}", group=PANES_GROUP)
+            for position, (name, title) in enumerate(PANES, start=1)
+        ),
+        Binding("d", "demo", _("Demo"), show=False, id="app.demo"),
+        Binding("o", "open", _("Open"), id="app.open"),
+        Binding("i", "init", _("Init"), show=False, id="app.init"),
+        Binding("question_mark", "help", _("Help"), key_display="?", id="app.help"),
+        Binding("q", "leave", _("Quit"), id="app.quit"),
+        Binding("ctrl+q", "leave", _("Quit"), show=False, priority=True, system=True, id="app.quit_anywhere"),
+        Binding("ctrl+c", "interrupt", _("Stop the start"), show=False, priority=True, id="app.interrupt"),
+    ]
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        verbs: Verbs | None = None,
+        terminal: Terminal | None = None,
+        first: str = "",
+    ) -> None:
+        self.terminal = terminal or read_terminal(os.environ)
+        self.theme_failures: list[str] = []
+        # Only here can Textual be told that NO_COLOR means no colours: with a hex theme it would send greys.
+        super().__init__(ansi_color=True if self.terminal.theme == ANSI else None)
+        self.animation_level = "none"
+        self._load_themes()
+        self.session = Session(verbs or Verbs())
+        self.active_profiles: list[tuple[str, str]] = [(short, "-") for short in TOOL_NAMES.values()]
+        self._open_first = folder
+        self._first_pane = first or "run"
+        self._polling = False
+        self._fitting = False
+        self._fit_after = 0.0
+        self._interrupted_at = float("-inf")
+
+    def _load_themes(self) -> None:
+        """Register the theme files and choose one; a broken file costs a notice, not the start."""
+        loaded, self.theme_failures = themes.load_themes(data_folder("themes"), config_folder() / "themes")
+        for theme in loaded:
+            self.register_theme(theme)
+        wanted = self.terminal.theme
+        if wanted in self.available_themes:
+            self.theme = wanted
+        elif themes.DEFAULT in self.available_themes:
+            self.theme = themes.DEFAULT
+            self.theme_failures.append(_("no theme is named {name}").format(name=wanted))
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        theme = self.current_theme
+        return themes.row_variables(theme, theme.to_color_system().generate())
+
+    def on_mount(self) -> None:
+        self.switch_mode(self._first_pane)
+        if self.theme_failures:
+            self.notify("\n".join(self.theme_failures), title=_("Themes"), severity="warning", markup=False)
+        self.set_interval(self.terminal.pull_seconds, self.pull)
+        if self._open_first is not None:
+            self.open_folder(self._open_first)
+        self.read_profiles()
+
+    # --- looking at files -------------------------------------------------------------------------------
+
+    @property
+    def pane(self) -> Pane | None:
+        """The pane that the user looks at; None while a dialog covers it."""
+        return self.screen if isinstance(self.screen, Pane) else None
+
+    async def pull(self) -> None:
+        """Read new events and let the visible pane show them. A stalled disk never holds the keyboard."""
+        session = self.session
+        if self._polling:
+            return
+        if session.watch is not None:
+            self._polling = True
+            watch = session.watch
+            try:
+                state = await asyncio.to_thread(watch.poll)
+            except (OSError, ElometerError) as fault:
+                self.say(fault)
+                session.watch = None
+                return
+            finally:
+                self._polling = False
+            if watch is session.watch:
+                session.take(state, time.monotonic())
+        if pane := self.pane:
+            pane.look()
+
+    def want_fit(self) -> None:
+        """Fit again in a thread, if blocks were finished since; never more than one at a time."""
+        now = time.monotonic()
+        if self._fitting or now < self._fit_after or not self.session.fit_is_due:
+            return
+        self._fitting = True
+        self.session.fit_blocks = self.session.state.blocks_done
+        self._fit()
+
+    @work(group="fit")
+    async def _fit(self) -> None:
+        session = self.session
+        folder = session.folder
+        assert folder is not None
+        began = time.monotonic()
+        fit, error = None, ""
+        try:
+            fit = await asyncio.to_thread(session.verbs.current_fit, folder)
+        except Exception as fault:  # a fit that fails must not end the view of a start that goes on
+            error = str(fault) or type(fault).__name__
+        finally:
+            self._fitting = False
+            # A fit that takes long is made rarely: at most a fifth of the time goes into it.
+            self._fit_after = time.monotonic() + max(FIT_PAUSE_S, 4 * (time.monotonic() - began))
+        if folder == session.folder:
+            session.fit, session.fit_error = fit, error
+            session.fit_version += 1
+            if pane := self.pane:
+                pane.look()
+
+    @work(group="profiles", exclusive=True)
+    async def read_profiles(self) -> None:
+        """Learn the active profile of each tool."""
+        try:
+            profiles = await asyncio.to_thread(self.session.verbs.active_profiles)
+        except (ElometerError, OSError) as fault:
+            self.say(fault)
+            return
+        self.active_profiles = [(short, profiles.get(tool, "-")) for tool, short in TOOL_NAMES.items()]
+        if pane := self.pane:
+            pane.look()
+
+    # --- starts -----------------------------------------------------------------------------------------
+
+    def open_folder(self, folder: Path) -> None:
+        """Turn all panes to this experiment's folder."""
+        try:
+            self.session.open(self.session.verbs.watch(folder))
+        except (ElometerError, OSError) as fault:
+            self.say(fault)
+            return
+        self.refresh_bindings()
+        if pane := self.pane:
+            pane.look()
+
+    @work(group="start", exclusive=True)
+    async def action_demo(self) -> None:
+        """Run the demo; its process goes on when the app is left."""
+        await self._start(
+            self.session.verbs.start_demo, _("Starting the demo (a simulation, no key, no cost).")
+        )
+
+    @work(group="start", exclusive=True)
+    async def resume_start(self) -> None:
+        """Start the open experiment again."""
+        folder = self.session.folder
+        if folder is not None:
+            await self._start(
+                lambda: self.session.verbs.start_run(folder),
+                _("Going on with {name}.").format(name=folder.name),
+            )
+
+    async def _start(self, start: Callable[[], Path], words: str) -> None:
+        self.notify(words, markup=False)
+        try:
+            folder = await asyncio.to_thread(start)
+        except (ElometerError, OSError) as fault:
+            self.say(fault)
+            return
+        self.open_folder(folder)
+        self.switch_mode("run")
+
+    @work
+    async def action_open(self) -> None:
+        """Choose an experiment to watch."""
+        from elometer.tui.screens.starts import StartPicker
+
+        try:
+            starts = await asyncio.to_thread(self.session.verbs.starts)
+        except (ElometerError, OSError) as fault:
+            self.say(fault)
+            return
+        folder = await self.push_screen_wait(StartPicker(starts))
+        if folder is not None:
+            self.open_folder(folder)
+            self.switch_mode("run")
+
+    def ask_state(self, state: str) -> None:
+        """Write the desired state; the start takes it over by itself."""
+        self._ask(lambda folder: self.session.verbs.set_state(folder, state))
+
+    def ask_limit(self, limit: int) -> None:
+        """Write the desired cap on calls in flight."""
+        self.session.cap_wanted = limit
+        self._ask(lambda folder: self.session.verbs.set_limit(folder, limit))
+        if pane := self.pane:
+            pane.look()
+
+    def _ask(self, write: Callable[[Path], None]) -> None:
+        folder = self.session.folder
+        if folder is None:
+            return
+        try:
+            write(folder)
+        except (ElometerError, OSError) as fault:
+            self.say(fault)
+
+    # --- keys -------------------------------------------------------------------------------------------
+
+    def action_pane(self, name: str) -> None:
+        """Show a pane; a dialog stays until it is answered."""
+        if self.pane is not None:
+            self.switch_mode(name)
+
+    def action_help(self) -> None:
+        """Show or hide the keys and words of the pane."""
+        if self.screen.query("HelpPanel"):
+            self.action_hide_help_panel()
+        else:
+            self.action_show_help_panel()
+
+    def action_interrupt(self) -> None:
+        """The first ctrl+c asks the start to drain; the second within two seconds leaves."""
+        now = time.monotonic()
+        if now - self._interrupted_at <= SECOND_CTRL_C_S:
+            self.action_leave()
+            return
+        self._interrupted_at = now
+        if self.session.running:
+            self.ask_state("stopping")
+            self.notify(_("The start finishes its calls and ends. ctrl+c again leaves the app."))
+        else:
+            self.notify(_("ctrl+c again, or q, leaves the app."))
+
+    def action_leave(self) -> None:
+        """Leave; a running start goes on, and the farewell says so."""
+        from elometer.tui.farewell import farewell
+
+        self.exit(farewell(self.session))
+
+    def say(self, fault: BaseException) -> None:
+        """Show an error's lines."""
+        lines = fault.lines() if isinstance(fault, ElometerError) else [str(fault)]
+        self.notify(
+            "\n".join(lines[1:]) or lines[0], title=lines[0], severity="error", timeout=10, markup=False
+        )
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        yield from super().get_system_commands(screen)
+        for name, title in PANES:
+            yield SystemCommand(title, _("Show this pane"), lambda name=name: self.action_pane(name))
+        yield SystemCommand(_("Demo"), _("Run the whole job on the embedded gateway"), self.action_demo)
+        yield SystemCommand(_("Open"), _("Watch a start, or look at a finished one"), self.action_open)
+
+
+def run_app(folder: Path | None = None) -> str:
+    """Run the app on a start's folder, or on the workspace; the text to print afterwards."""
+    terminal = read_terminal(os.environ)
+    app = ElometerApp(folder, terminal=terminal)
+    return app.run(mouse=terminal.mouse) or ""

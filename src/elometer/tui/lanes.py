@@ -1,0 +1,185 @@
+"""The Run pane as text: lanes and header, computed from a RunState. No widget, no clock of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from elometer.core.natural import natural_key
+from elometer.core.text import gettext as _
+from elometer.core.text import ngettext
+from elometer.runs.state import Lane, RunState
+from elometer.tui.figures import UNKNOWN, bar, compact, count, count_in, decimal, duration, share
+from elometer.tui.session import LaneRates, remaining_seconds
+from elometer.tui.widgets.lines import Line, Piece
+from elometer.tui.widgets.rows import Column, Row
+
+COLUMNS = (
+    Column("strategy", _("strategy"), 10, "left", grow=True),
+    Column("bar", "", 14, "left", drop=9),
+    Column("calls", _("calls"), 9),
+    Column("flying", _("fly"), 3),
+    Column("waiting", _("wait"), 4, drop=4),
+    Column("failed", _("fail"), 4),
+    Column("prompt", _("prompt"), 9, drop=6),
+    Column("completion", _("complet."), 9, drop=5),
+    Column("total", _("total"), 10),
+    Column("rate", _("tok/s"), 6, drop=3),
+    Column("score", _("score"), 5),
+    Column("estimated", _("est."), 6, drop=8),
+)
+
+PHASES = {
+    "idle": _("idle"),
+    "running": _("running"),
+    "paused": _("paused"),
+    "stopping": _("stopping"),
+    "complete": _("complete"),
+    "partial": _("partial"),
+    "stopped": _("stopped"),
+    "failed": _("failed"),
+}
+PHASE_STYLES = {"paused": "warning", "stopping": "warning", "partial": "warning", "failed": "error"}
+
+
+def phase_text(state: RunState) -> tuple[str, str]:
+    """The phase in words with its reason, and its style."""
+    word = PHASES[state.phase]
+    if state.reason and state.phase not in ("running", "idle"):
+        word += f" ({state.reason})"
+    return word, PHASE_STYLES.get(state.phase, "")
+
+
+def lane_rows(state: RunState, rates: LaneRates) -> list[Row]:
+    """One row per strategy, in natural order."""
+    return [_lane_row(state.lanes[name], rates, state.ended) for name in sorted(state.lanes, key=natural_key)]
+
+
+def _lane_row(lane: Lane, rates: LaneRates, ended: bool) -> Row:
+    about = "~" if lane.streaming else ""
+    fraction = lane.done / lane.planned if lane.planned else 0.0
+    failed = lane.failed_calls or lane.failed_attempts
+    return Row(
+        lane.strategy,
+        {
+            "strategy": lane.strategy,
+            "bar": bar(fraction, 14),
+            "calls": f"{compact(lane.done)}/{compact(lane.planned)}",
+            "flying": str(lane.in_flight),
+            "waiting": str(lane.waiting),
+            "failed": str(failed),
+            "prompt": count_in(lane.prompt_tokens, 9),
+            "completion": count_in(lane.completion_tokens + lane.streaming, 9, about),
+            "total": count_in(lane.total_tokens + lane.streaming, 10, about),
+            "rate": UNKNOWN if ended else compact(rates.rate(lane.strategy)),
+            "score": decimal(lane.mean_score, 3),
+            "estimated": compact(lane.estimated_tokens) if lane.estimated_tokens else UNKNOWN,
+        },
+        styles={"failed": "warning"} if failed else {},
+    )
+
+
+def header_lines(state: RunState, now: float, width: int, cap_wanted: int | None = None) -> list[Line]:
+    """Progress, budget, concurrency and retries; then, only when there is something to say, gate and strangers."""
+    lines = [_progress(state, now, width), _budget(state, width), _concurrency(state, cap_wanted)]
+    if gate := _gate(state):
+        lines.append(((gate, "warning"),))
+    lines += _strangers(state)
+    if state.message:
+        lines.append(((" " + state.message, PHASE_STYLES.get(state.phase, "")),))
+    return lines
+
+
+def _progress(state: RunState, now: float, width: int) -> Line:
+    fraction = state.blocks_done / state.blocks if state.blocks else 0.0
+    text = " " + _("blocks {done}/{planned}").format(
+        done=count(state.blocks_done), planned=count(state.blocks)
+    )
+    elapsed = (
+        None
+        if state.started_at is None
+        else (state.last_at or now if state.ended else now) - state.started_at
+    )
+    rest = [share(fraction)]
+    if state.ended:
+        rest.append(_("took {time}").format(time=duration(elapsed)))
+    else:
+        rest.append(_("ETA {time}").format(time=duration(remaining_seconds(state, now))))
+        rest.append(_("{rate} tok/s").format(rate=compact(state.tokens_per_second(now))))
+    if width >= 76:
+        rest.append(_("{tokens} tokens").format(tokens=count(state.total_tokens)))
+    tail = "  " + "  ".join(rest)
+    return ((text + "  ", ""), (bar(fraction, _bar_width(text, tail, width)), "bar"), (tail, ""))
+
+
+def _bar_width(text: str, tail: str, width: int) -> int:
+    return max(4, min(40, width - len(text) - len(tail) - 3))
+
+
+def _budget(state: RunState, width: int) -> Line:
+    opened = state.opened
+    if opened is None:
+        return ()
+    if state.budget_share is None or not opened.budget_tokens:
+        return ((" " + _("budget not set, spent {spent}").format(spent=count(state.spent_tokens)), "muted"),)
+    spent = opened.spent_today + state.spent_tokens
+    text = " " + _("budget today")
+    tail = "  " + _("{share} of {budget}, spent {spent}").format(
+        share=share(state.budget_share), budget=count(opened.budget_tokens), spent=count(spent)
+    )
+    style = "warning" if state.budget_share >= 0.9 else ""
+    return (
+        (text + "  ", ""),
+        (bar(state.budget_share, _bar_width(text, tail, width)), style or "bar"),
+        (tail, style),
+    )
+
+
+def _concurrency(state: RunState, cap_wanted: int | None) -> Line:
+    cap = state.limit or (state.opened.max_concurrency if state.opened else 0)
+    text = " " + _("in flight {now}/{cap}").format(now=state.in_flight, cap=cap)
+    if cap_wanted is not None and cap_wanted != cap:
+        text += " " + _("(asked for {cap})").format(cap=cap_wanted)
+    pieces: list[Piece] = [(text, "")]
+    waiting = sum(call.waiting for call in state.calls.values())
+    if waiting:
+        pieces.append(("  " + _("waiting {n}").format(n=waiting), ""))
+    if state.retry_classes:
+        total = sum(state.retry_classes.values())
+        classes = ", ".join(f"{name} {n}" for name, n in Counter(state.retry_classes).most_common(4))
+        words = ngettext("{n} failed attempt", "{n} failed attempts", total).format(n=total)
+        pieces.append((f"  {words}: {classes}", "warning"))
+    else:
+        pieces.append(("  " + _("no failed attempts"), "muted"))
+    if state.excluded_blocks:
+        n = state.excluded_blocks
+        pieces.append(
+            ("  " + ngettext("{n} excluded block", "{n} excluded blocks", n).format(n=n), "warning")
+        )
+    return tuple(pieces)
+
+
+def _gate(state: RunState) -> str:
+    gate = state.gate
+    if state.ended or gate is None or not (gate.waiting or gate.closed_for_s):
+        return ""
+    parts = [_("gate: {n} waiting").format(n=gate.waiting)]
+    if gate.closed_for_s:
+        parts.append(_("closed for {time}").format(time=duration(gate.closed_for_s)))
+    parts.append(_("limit {limit}").format(limit=gate.limit))
+    return " " + ", ".join(parts) + (f": {gate.why}" if gate.why else "")
+
+
+def _strangers(state: RunState) -> list[Line]:
+    seen = Counter((stranger.model_requested, stranger.model_served) for stranger in state.strangers)
+    return [
+        (
+            (
+                " "
+                + _("STRANGER: {served} answered for {asked} ({n} calls)").format(
+                    served=served, asked=asked, n=n
+                ),
+                "error",
+            ),
+        )
+        for (asked, served), n in seen.most_common(2)
+    ]

@@ -1,0 +1,5 @@
+from elometer.tui.screens.pane import Pane
+
+
+class ChecksPane(Pane):
+    NAME = "checks"

@@ -1,0 +1,5 @@
+from elometer.tui.screens.pane import Pane
+
+
+class FitPane(Pane):
+    NAME = "fit"

@@ -1,0 +1,140 @@
+"""Run: the race of the strategies, live, and what may be said of the fit so far."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import ClassVar
+
+from textual import work
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.widget import Widget
+
+from elometer.core.text import gettext as _
+from elometer.tui.lanes import COLUMNS, header_lines, lane_rows
+from elometer.tui.screens.pane import Pane
+from elometer.tui.widgets.lines import Lines
+from elometer.tui.widgets.rows import Rows
+
+CAP = Binding.Group(_("Cap"), compact=True)
+
+
+class RunPane(Pane):
+    """One lane per strategy; progress, budget and refusals above them; the provisional fit below."""
+
+    NAME = "run"
+    HELP = """
+    # Run
+    One lane per strategy. `fly` counts attempts on the wire, `wait` those that will be tried again.
+    A `~` marks tokens counted from the stream that the server's usage will replace.
+    `score` is the mean over finished blocks. The fit below is provisional until the start ends.
+
+    `q` leaves the app and the start running; `ctrl+c` asks the start to finish its calls and end.
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("p", "pause", _("Pause"), id="run.pause"),
+        Binding("plus,equals_sign", "cap(1)", _("Cap up"), key_display="+", group=CAP, id="run.cap_up"),
+        Binding("minus", "cap(-1)", _("Cap down"), key_display="-", group=CAP, id="run.cap_down"),
+        Binding("x", "stop", _("Stop"), id="run.stop"),
+        Binding("R", "resume", _("Go on"), id="run.resume"),
+    ]
+    DEFAULT_CSS = """
+    RunPane {
+        #body { layout: vertical; }
+        #header { padding: 0; margin: 1 0 0 0; }
+        #lanes { margin: 1 1 0 1; max-height: 60%; }
+        #fit-title { margin: 1 1 0 1; }
+        #provisional { margin: 0 1; max-height: 1fr; }
+        &.-short #header, &.-short #lanes, &.-short #fit-title { margin-top: 0; }
+    }
+    """
+
+    def compose_body(self) -> Iterable[Widget]:
+        from elometer.tui.fits import PROVISIONAL
+
+        yield Container(
+            Lines(id="header"),
+            Rows(COLUMNS, id="lanes"),
+            Lines(id="fit-title"),
+            Rows(PROVISIONAL, id="provisional"),
+            id="body",
+        )
+
+    def pull(self) -> None:
+        session = self.session
+        if session.watch is None:
+            self.say_empty(
+                _("Nothing is running. The race of the strategies will be here."),
+                ("d", _("run the demo: no key, no cost, about half a minute")),
+                ("o", _("open an experiment of this workspace")),
+                ("i", _("write a new experiment.yaml and tasks.jsonl")),
+            )
+            return
+        if session.state.opened is None:
+            self.say_empty(
+                _("Waiting for the first event of {folder}.").format(folder=session.watch.folder.name)
+            )
+            return
+        self.say_filled()
+        state = session.state
+        width = self.size.width
+        now = time.time()
+        self.query_one("#header", Lines).set_lines(header_lines(state, now, width, session.cap_wanted))
+        self.query_one("#lanes", Rows).set_rows(lane_rows(state, session.rates))
+        self.own_app.want_fit()
+        self._show_fit()
+        self._phase_bindings(state.phase)
+
+    _phase_shown = ""
+
+    def _phase_bindings(self, phase: str) -> None:
+        if phase != self._phase_shown:
+            self._phase_shown = phase
+            self.refresh_bindings()
+
+    def _show_fit(self) -> None:
+        from elometer.tui.fits import provisional_rows, provisional_title
+
+        session = self.session
+        self.query_one("#fit-title", Lines).set_lines(
+            [provisional_title(session.fit, session.fit_error, session.state)]
+        )
+        self.query_one("#provisional", Rows).set_rows(provisional_rows(session.fit))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        session = self.own_app.session
+        if action in ("pause", "cap", "stop"):
+            return session.running and not (action == "pause" and session.state.phase == "stopping")
+        if action == "resume":
+            return session.watch is not None and session.state.phase in ("partial", "stopped", "failed")
+        return super().check_action(action, parameters)
+
+    def action_pause(self) -> None:
+        """Pause the start, or let it go on."""
+        wanted = "running" if self.session.state.phase == "paused" else "paused"
+        self.own_app.ask_state(wanted)
+
+    def action_cap(self, step: int) -> None:
+        """Ask for one call in flight more or less."""
+        session = self.session
+        now = session.cap_wanted or session.state.limit or 1
+        self.own_app.ask_limit(max(1, now + step))
+
+    @work
+    async def action_stop(self) -> None:
+        """Stop after a question: calls on the wire are finished and booked."""
+        from elometer.tui.screens.dialogs import Question
+
+        question = Question(
+            _("Stop this start?"),
+            _("Calls on the wire are finished and booked; the rest can be resumed later."),
+            yes=_("stop"),
+            no=_("keep running"),
+        )
+        if await self.app.push_screen_wait(question):
+            self.own_app.ask_state("stopping")
+
+    def action_resume(self) -> None:
+        """Start the same experiment again; what is there is kept."""
+        self.own_app.resume_start()

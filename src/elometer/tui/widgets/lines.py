@@ -1,0 +1,102 @@
+"""Styled lines that repaint only where they changed.
+
+A changed line is one refresh region: a terminal over a slow link gets that line and nothing else. Many small
+regions in a line would send it again from its left edge for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from textual.geometry import Region, Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+Piece = tuple[str, str]  # (text, style name); the empty style name is the widget's own
+Line = tuple[Piece, ...]
+
+
+def fit_cells(text: str, width: int, align: str = "left") -> str:
+    """The text in exactly `width` cells; what does not fit ends in `…`."""
+    length = cell_len(text)
+    if length > width:
+        return set_cell_size(text, width - 1) + "…" if width > 0 else ""
+    gap = " " * (width - length)
+    return gap + text if align == "right" else text + gap
+
+
+class Lines(ScrollView, can_focus=False):
+    """Lines of styled pieces, drawn by the line API; scrolls where there are more than fit."""
+
+    STYLES: ClassVar[tuple[str, ...]] = ("muted", "heading", "strong", "warning", "error", "success", "bar")
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"lines--{name}" for name in STYLES}
+    DEFAULT_CSS = """
+    Lines {
+        height: auto; overflow-x: hidden; scrollbar-size-vertical: 1; background: $background; color: $foreground;
+        .lines--muted { color: $row-muted; }
+        .lines--heading { color: $row-heading; text-style: bold; }
+        .lines--strong { text-style: bold; }
+        .lines--warning { color: $warning; text-style: bold; }
+        .lines--error { color: $error; text-style: bold; }
+        .lines--success { color: $success; }
+        .lines--bar { color: $bar-foreground; }
+    }
+    """
+
+    def __init__(
+        self, lines: Sequence[Line] = (), *, id: str | None = None, classes: str | None = None
+    ) -> None:
+        super().__init__(id=id, classes=classes)
+        self._lines: list[Line] = list(lines)
+        self.virtual_size = Size(0, len(self._lines))
+
+    @property
+    def shown(self) -> list[Line]:
+        """The lines as they are drawn."""
+        return self._lines
+
+    def text(self) -> str:
+        """What can be read on it, without styles."""
+        return "\n".join("".join(text for text, _style in line) for line in self._lines)
+
+    def set_lines(self, lines: Sequence[Line]) -> None:
+        """Show other lines; repaints those that differ, and lays out again only if their number changed."""
+        old, new = self._lines, list(lines)
+        self._lines = new
+        if len(old) != len(new):
+            self.virtual_size = Size(0, len(new))
+            self.refresh(layout=True)
+            return
+        for y, (before, after) in enumerate(zip(old, new, strict=True)):
+            if before != after:
+                self.refresh_line(y)
+
+    def refresh_line(self, y: int) -> None:
+        """Repaint one line, if it is on the screen."""
+        top = y - self.scroll_offset.y
+        if 0 <= top < self.size.height:
+            self.refresh(Region(0, top, self.size.width, 1))
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(self._lines)
+
+    def line_at(self, y: int) -> Line:
+        """The line at a place in the whole, an empty one outside."""
+        return self._lines[y] if 0 <= y < len(self._lines) else ()
+
+    def render_line(self, y: int) -> Strip:
+        return self.strip(self.line_at(y + self.scroll_offset.y))
+
+    def strip(self, line: Line) -> Strip:
+        """A line as cells, as wide as the widget."""
+        width = self.scrollable_content_region.width
+        base = self.rich_style
+        segments = [
+            Segment(text, self.get_component_rich_style(f"lines--{style}") if style else base)
+            for text, style in line
+            if text
+        ]
+        return Strip(segments).adjust_cell_length(width, base)
