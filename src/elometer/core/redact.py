@@ -43,6 +43,8 @@ class Secret:
 def register(value: str) -> None:
     """Remember a secret so that `redact` masks it, also as it reads without its surrounding spaces."""
     forms = {value, value.strip(), "".join(value.split())}
+    # The same texts as they read inside JSON.
+    forms |= {form.replace("\\", "\\\\").replace('"', '\\"') for form in forms}
     with _lock:
         _values.update(form for form in forms if len(form) >= SHORTEST)
 
