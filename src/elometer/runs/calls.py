@@ -13,7 +13,7 @@ from elometer.runs.strategies import Strategy, call_id, sample_seed
 from elometer.runs.tasks import Task
 
 DEFAULT_MAX_TOKENS = 1024
-# No tokenizer in use gives more than one token for two bytes of running text; measured on prompts, not proven.
+# Running text gives fewer than one token for two bytes with the tokenizers in use; a bound, not a count.
 TOKENS_PER_BYTE = 0.5
 TOKENS_PER_MESSAGE = 16
 
@@ -44,7 +44,7 @@ def sample_call(
     position: int,
     facts: StartFacts,
 ) -> Call:
-    """The request of one sample; its `call_id` and seed depend on the experiment alone, never on the start."""
+    """The request of one sample; `call_id` and seed depend on the experiment alone, never on the start."""
     return Call(
         call_id=call_id(experiment.experiment_id, block.task, block.run, strategy.name, 1, number),
         experiment_id=experiment.experiment_id,

@@ -1,0 +1,89 @@
+"""A start as lines: for a pipe, a log, a screen reader."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import click
+
+from elometer.core.text import gettext as _
+from elometer.runs import events as ev
+from elometer.runs.state import RunState, fold
+
+EVERY_S = 2.0
+
+
+class PlainProgress:
+    """A listener that prints one line on stderr every two seconds, and at once what must not wait."""
+
+    def __init__(self) -> None:
+        self.state = RunState()
+        self._next = 0.0
+
+    def __call__(self, event: ev.AnyEvent) -> None:
+        self.state = fold(self.state, event)
+        match event:
+            case ev.StartOpened():
+                self._opened(event)
+            case ev.Stranger():
+                self._say(
+                    _("STRANGER: asked for {asked}, answered by {served}").format(
+                        asked=event.model_requested, served=event.model_served
+                    )
+                )
+            case ev.Control() if event.why:
+                self._say(_("{state}: {why}").format(state=event.state, why=event.why))
+            case ev.StartEnded():
+                self._line()
+                self._say(
+                    _("ended: {status} {reason}").format(status=event.status, reason=event.reason).strip()
+                )
+            case _other if time.monotonic() >= self._next:
+                self._next = time.monotonic() + EVERY_S
+                self._line()
+
+    def _opened(self, event: ev.StartOpened) -> None:
+        if event.origin == "demo":
+            self._say(_("SIMULATION: a make-believe gateway answers; no model is called."))
+        template = _(
+            "{run_id}: {blocks} blocks ({tasks} tasks × {runs} runs), {model} over {protocol}, cap {cap}"
+        )
+        self._say(
+            template.format(
+                run_id=event.run_id,
+                blocks=event.blocks,
+                tasks=event.tasks,
+                runs=event.runs,
+                model=event.model,
+                protocol=event.protocol,
+                cap=event.max_concurrency,
+            )
+        )
+        if event.resumed:
+            self._say(_("going on: {done} of {blocks} blocks are done").format(
+                done=event.blocks_done, blocks=event.blocks
+            ))  # fmt: skip
+
+    def _line(self) -> None:
+        state = self.state
+        parts = [
+            _("{done}/{all} blocks").format(done=state.blocks_done, all=state.blocks),
+            _("{n} in flight").format(n=state.in_flight),
+            _("{n:,} tokens").format(n=state.total_tokens),
+            _("{n:,.0f} tok/s").format(n=state.tokens_per_second(time.time())),
+        ]
+        if state.budget_share is not None:
+            parts.append(_("{share:.0%} of budget").format(share=state.budget_share))
+        parts += [f"{name} ×{count}" for name, count in sorted(state.retry_classes.items())]
+        self._say(" · ".join(parts))
+
+    @staticmethod
+    def _say(text: str) -> None:
+        click.echo(text, err=True)
+
+
+def print_event(event: ev.AnyEvent) -> None:
+    """A listener that prints each event as a JSON line on stdout, as events.jsonl has it."""
+    sys.stdout.write(ev.encode(event).decode() + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,52 @@
+"""Ask a running start to pause, go on, stop, or keep to another cap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from elometer.core.errors import UsageError
+from elometer.core.text import gettext as _
+from elometer.jobs.watch import summarise
+from elometer.runs import control
+from elometer.runs.folder import ExperimentFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What control.json now asks for."""
+
+    state: control.DesiredState
+    limit: int | None
+
+
+def set_state(folder: Path, state: Literal["running", "paused", "stopping"]) -> Asked:
+    """Ask the running start of a folder to take a state. Raises UsageError where none runs."""
+    return _write(folder, state=state)
+
+
+def set_limit(folder: Path, limit: int) -> Asked:
+    """Ask the running start to keep at most `limit` calls in flight (never above the key's boundary)."""
+    if limit < 1:
+        raise UsageError(
+            _("A cap of {limit} calls in flight would stop the start.").format(limit=limit),
+            fix=_("Give 1 or more, or use 'pause'."),
+        )
+    return _write(folder, limit=limit)
+
+
+def _write(folder: Path, **changes: object) -> Asked:
+    summary = summarise(folder)
+    if not summary.running:
+        raise UsageError(
+            _("No start is running in this experiment."),
+            evidence=_("{path}: {standing}.").format(path=folder, standing=summary.standing),
+            fix=_("'elometer run {path}' starts it or goes on with it.").format(path=folder),
+        )
+    path = ExperimentFolder(folder).control
+    desired = msgspec.structs.replace(control.read(path), **changes)
+    control.write(path, desired)
+    return Asked(desired.state, desired.limit)

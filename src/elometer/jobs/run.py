@@ -1,0 +1,217 @@
+"""A start: from a prepared experiment to its artefacts, in this process or in one of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from elometer.core.clock import stamp
+from elometer.core.errors import AccessError, BudgetStop, ElometerError, Interrupted, PartialRun
+from elometer.core.redact import Secret
+from elometer.core.text import gettext as _
+from elometer.jobs.demo import demo_gateway
+from elometer.jobs.key import experiment_key, spent_today
+from elometer.jobs.places import ledgers
+from elometer.jobs.prepare import Prepared
+from elometer.jobs.result import Result, conclude
+from elometer.profiles.secrets import fingerprint
+from elometer.runs import events as ev
+from elometer.runs.books import Books
+from elometer.runs.calls import StartFacts
+from elometer.runs.gates import Gates
+from elometer.runs.resume import read_past
+from elometer.runs.runner import Runner
+
+# Without a cap in the boundary: the founding text advises 4 or 8, never 32.
+DEFAULT_CONCURRENCY = 4
+# Classes of failure that a key, its rights or its boundary cause: exit code 3.
+ACCESS_CLASSES = frozenset(
+    {
+        "key_format",
+        "bad_key",
+        "key_expired",
+        "key_disabled",
+        "key_scope",
+        "ip_not_allowed",
+        "account_blocked",
+        "region_blocked",
+        "model_not_allowed",
+        "quota",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What a user may set for one start. `max_in_flight` fixes the cap instead of adapting it."""
+
+    max_in_flight: int | None = None
+    listeners: tuple[ev.Listener, ...] = ()
+
+
+@dataclass(slots=True)
+class _Signals:
+    """How often the user asked to leave."""
+
+    count: int = 0
+    name: str = ""
+    last: float = field(default=0.0)
+
+
+def is_finished(prepared: Prepared) -> bool:
+    """True where an earlier start brought every block to an end."""
+    from elometer.runs.journal import COUNTED, latest_outcomes
+
+    outcomes = latest_outcomes(prepared.folder.outcomes)
+    return all(
+        (found := outcomes.get((task.id, run, strategy.name))) is not None
+        and found.outcome in COUNTED | {"grader_error"}
+        for task in prepared.tasks
+        for run in range(1, prepared.experiment.sampling.runs + 1)
+        for strategy in prepared.experiment.agent.strategies
+    )
+
+
+def run_here(prepared: Prepared, options: RunOptions) -> Result:
+    """Carry an experiment out in this process and return its result; the artefacts are then on disk.
+
+    Raises, after writing what there is: AccessError (3), BudgetStop (4), PartialRun (5), Interrupted (130).
+    """
+    with _gateway(prepared) as (url, key, key_fp):
+        ended, failure = asyncio.run(_start(prepared, options, url, key, key_fp))
+    result = conclude(prepared, ended)
+    error = _error_of(ended, failure, prepared.folder.path)
+    if error is not None:
+        raise error
+    return result
+
+
+@contextlib.contextmanager
+def _gateway(prepared: Prepared) -> Iterator[tuple[str, Secret, str]]:
+    experiment = prepared.experiment
+    if experiment.agent.kind == "demo":
+        with demo_gateway(experiment.seed) as gateway:
+            yield gateway.url, gateway.key, fingerprint(gateway.key)
+        return
+    key, key_fp = experiment_key(experiment)
+    yield experiment.gateway.base_url, key, key_fp
+
+
+async def _start(
+    prepared: Prepared, options: RunOptions, url: str, key: Secret, key_fp: str
+) -> tuple[ev.StartEnded, str]:
+    from elometer.wire.client import GatewayClient
+
+    experiment, folder = prepared.experiment, prepared.folder
+    demo = experiment.agent.kind == "demo"
+    boundary = experiment.gateway.boundary
+    limit = min(
+        options.max_in_flight or boundary.max_concurrency or DEFAULT_CONCURRENCY,
+        boundary.max_concurrency or sys.maxsize,
+    )
+    with Books(folder) as books:
+        books.listeners.extend(options.listeners)
+        past = read_past(folder)
+        gates = Gates(limit, fixed=options.max_in_flight is not None)
+        facts = StartFacts(
+            run_id=f"{experiment.experiment_id}-{stamp()}",
+            origin="demo" if demo else "live",
+            pid=os.getpid(),
+            host=os.uname().nodename,
+            gateway=url,
+            key_label=experiment.gateway.key_label or "",
+            key_fp=key_fp,
+            profile=experiment.agent.profile,
+            spent_today=spent_today(ledgers(None), key_fp, experiment.gateway.timezone),
+        )
+        async with GatewayClient(url, key, gate_for=gates, connections=limit + 4, seed_header=demo) as client:
+            runner = Runner(experiment, prepared.tasks, folder, books, client, gates, past, facts)
+            ended = await _until_signalled(runner)
+            return ended, runner.ending_class
+
+
+async def _until_signalled(runner: Runner) -> ev.StartEnded:
+    """Run; a first signal drains, a second within the drain leaves at once."""
+    loop = asyncio.get_running_loop()
+    work = asyncio.ensure_future(runner.run())
+    signals = _Signals()
+
+    def on_signal(name: str) -> None:
+        signals.count += 1
+        if signals.count == 1:
+            runner.stop("stopped", name)
+        else:
+            work.cancel()
+
+    handled = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in handled:
+        loop.add_signal_handler(number, on_signal, number.name)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if signals.count < 2:
+            raise
+        return ev.StartEnded(at="", status="stopped", reason="SIGINT")
+    finally:
+        for number in handled:
+            loop.remove_signal_handler(number)
+
+
+def _error_of(ended: ev.StartEnded, failure: str, folder: Path) -> ElometerError | None:
+    """The error that says why a start ended before its blocks did; None where it did not."""
+    go_on = _("'elometer run {path}' goes on where it stopped; what was paid is in the ledger.").format(
+        path=folder
+    )
+    match ended.status, ended.reason:
+        case "complete", _reason:
+            return None
+        case "partial", "budget":
+            return BudgetStop(
+                _("Stopped: the daily token budget of this key is used up."),
+                evidence=ended.message or _("The next block would not fit."),
+                fix=go_on,
+            )
+        case "failed", "gateway":
+            kind = AccessError if failure in ACCESS_CLASSES else PartialRun
+            return kind(
+                _("The gateway refused the calls: {name}.").format(name=failure),
+                evidence=ended.message,
+                fix=go_on,
+            )
+        case "partial", "unreachable":
+            return PartialRun(_("The gateway cannot be reached."), evidence=ended.message, fix=go_on)
+        case "stopped", "control":
+            return PartialRun(_("Stopped on request."), fix=go_on)
+        case "stopped", reason:
+            return Interrupted(_("Interrupted ({reason}).").format(reason=reason), fix=go_on)
+    return PartialRun(_("The start ended early."), evidence=ended.message, fix=go_on)
+
+
+def spawn(prepared: Prepared, options: RunOptions) -> int:
+    """Begin a start as a process of its own, in a session of its own; returns its process id.
+
+    What it prints goes to start.log in the experiment's folder.
+    """
+    command = [sys.executable, "-m", "elometer", "run", str(prepared.folder.path), "--plain"]
+    if options.max_in_flight is not None:
+        command += ["--max-in-flight", str(options.max_in_flight)]
+    descriptor = os.open(prepared.folder.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=descriptor,
+            stderr=descriptor,
+            start_new_session=True,
+            close_fds=True,
+        )
+    finally:
+        os.close(descriptor)
+    return process.pid
