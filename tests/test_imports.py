@@ -31,6 +31,10 @@ def loaded_after(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
+def our_packages(statement: str) -> set[str]:
+    return {name.split(".")[1] for name in loaded_after(statement) if name.startswith("elometer.")}
+
+
 def every_module(package: str) -> str:
     return (
         "import importlib, pkgutil, elometer\n"

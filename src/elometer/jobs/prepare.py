@@ -1,4 +1,4 @@
-"""From the file a user names to a start that can begin: spec, folder, tasks, and that nothing changed since."""
+"""From the file a user names to a start that can begin."""
 
 from __future__ import annotations
 
