@@ -1,0 +1,258 @@
+"""What both faces do with profiles and keys: each verb of `elometer profile` and `elometer key`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from elometer.core.errors import UsageError
+from elometer.core.limits import Boundary
+from elometer.core.text import gettext as _
+from elometer.profiles import presets as preset_files
+from elometer.profiles.keys import KeyState, key_state, same_keys
+from elometer.profiles.model import DEFAULT_KEY_ENV, Key, Problem, Profile
+from elometer.profiles.presets import Preset
+from elometer.profiles.secrets import forget_secret, key_problems, secret_store_path, store_secret
+from elometer.profiles.store import Store
+from elometer.profiles.validate import profile_problems, refuse_failures
+
+Environ = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileRow:
+    """One line of the list: what a profile is, whose key it has, and whether its tool lives by it now."""
+
+    name: str
+    tool: str
+    base_url: str
+    effective_url: str
+    key_label: str | None
+    fingerprint: str | None
+    active: bool
+    drift: tuple[str, ...]
+    boundary: Boundary
+    model: str | None = None
+    problems: tuple[Problem, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """The row as `profile list --json` prints it."""
+        row = asdict(self)
+        row["drift"] = list(self.drift)
+        row["boundary"] = boundary_json(self.boundary)
+        row["problems"] = [asdict(problem) for problem in self.problems]
+        return row
+
+
+def boundary_json(boundary: Boundary) -> dict[str, Any]:
+    """A boundary with its moment as text; null where a limit is not set."""
+    row = asdict(boundary)
+    row["allowed_models"] = list(boundary.allowed_models)
+    row["expires_at"] = boundary.expires_at.isoformat() if boundary.expires_at else None
+    return row
+
+
+def key_states(
+    store: Store, environ: Environ | None = None, *, run_commands: bool = True
+) -> dict[str, KeyState]:
+    """Every key resolved once: fingerprint and problems by label."""
+    env = os.environ if environ is None else environ
+    return {label: key_state(key, env, run_commands=run_commands) for label, key in store.keys.items()}
+
+
+def list_profiles(
+    store: Store | None = None, environ: Environ | None = None, *, run_commands: bool = True
+) -> list[ProfileRow]:
+    """The store's profiles, in the order in which they came."""
+    store = store or Store.load()
+    states = key_states(store, environ, run_commands=run_commands)
+    return [_row(profile, states.get(profile.key or ""), store) for profile in store.profiles]
+
+
+def _row(profile: Profile, state: KeyState | None, store: Store) -> ProfileRow:
+    return ProfileRow(
+        name=profile.name,
+        tool=profile.tool,
+        base_url=profile.base_url,
+        effective_url=profile.effective_url,
+        key_label=profile.key,
+        fingerprint=state.fingerprint if state else None,
+        active=profile.tool == "openai-compatible" and store.default == profile.name,
+        drift=(),
+        boundary=state.key.boundary if state else Boundary(),
+        model=profile.model,
+        problems=(*profile_problems(profile), *(state.problems if state else ())),
+    )
+
+
+def presets() -> list[Preset]:
+    """What `profile add --from` can start from."""
+    return preset_files.presets()
+
+
+def add_profile(profile: Profile, *, key_source: str | None = None) -> list[Problem]:
+    """Put a profile into the store; a key label that is new is created with `key_source`.
+
+    Returns what is odd about it. Raises UsageError for what keeps it out.
+    """
+    with Store.editing() as store:
+        _ensure_key(store, profile.key, key_source)
+        store.add(profile)
+    return profile_problems(profile)
+
+
+def add_from_preset(
+    preset_name: str,
+    *,
+    tool: str | None = None,
+    name: str | None = None,
+    key_label: str | None = None,
+    key_source: str | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> list[Profile]:
+    """Add a preset's profiles (those of `tool` where one is named), all with one key.
+
+    Without `key_label` the key is labelled as the preset; its source is the preset's usual variable.
+    """
+    preset = preset_files.preset(preset_name)
+    chosen = [p for p in preset.profiles if tool in (None, p.tool)]
+    if not chosen:
+        raise UsageError(
+            _("Preset '{name}' has no profile for {tool}.").format(name=preset_name, tool=tool),
+            evidence=", ".join(p.tool for p in preset.profiles),
+            fix=_("Choose one of these tools."),
+        )
+    if name is not None and len(chosen) > 1:
+        raise UsageError(
+            _("Preset '{name}' has several profiles; one name is not enough.").format(name=preset_name),
+            evidence=", ".join(p.tool for p in chosen),
+            fix=_("Say which with --tool, or leave the name out."),
+        )
+    label = key_label or preset.name
+    added = [replace(p, name=name or p.name, key=label, **(changes or {})) for p in chosen]
+    with Store.editing() as store:
+        _ensure_key(store, label, key_source or preset.key_source)
+        for profile in added:
+            store.add(profile)
+    return added
+
+
+def _ensure_key(store: Store, label: str | None, source: str | None) -> None:
+    if label is None:
+        if source is not None:
+            raise UsageError(_("A key source needs a label."), fix="--key LABEL --key-source env:NAME")
+        return
+    if label not in store.keys:
+        store.set_key(Key(label, source))
+    elif source is not None and store.keys[label].source is None:
+        store.set_key(replace(store.keys[label], source=source))
+
+
+def edit_profile(name: str, tool: str | None = None, **changes: Any) -> Profile:
+    """Change fields of a profile. A variable that repeats the base URL follows a new base URL."""
+    with Store.editing() as store:
+        old = store.profile(name, tool)
+        if "base_url" in changes:
+            new = replace(old, base_url=changes["base_url"])
+            follow = {old.base_url: new.base_url, old.effective_url: new.effective_url}
+            changes.setdefault("env", {k: follow.get(v, v) for k, v in old.env.items()})
+        return store.edit(name, tool, **changes)
+
+
+def remove_profile(name: str, tool: str | None = None) -> Profile:
+    """Take a profile out of the store; its key and the tools' own files stay as they are."""
+    with Store.editing() as store:
+        return store.remove(name, tool)
+
+
+def add_key(
+    label: str,
+    *,
+    source: str | None = None,
+    value: str | None = None,
+    boundary: Mapping[str, Any] | None = None,
+) -> Key:
+    """Add a key with its boundary; a `value` goes into the secret store. Raises UsageError."""
+    with Store.editing() as store:
+        if label in store.keys:
+            raise UsageError(
+                _("Key '{label}' exists already.").format(label=label),
+                fix=f"elometer key set-source {label} … · elometer key set-boundary {label} …",
+            )
+        key = Key(label, source, boundary or {})
+        store.set_key(key)
+        if value is not None:
+            store.set_key(replace(key, source=_keep_value(label, value)))
+        return store.keys[label]
+
+
+def _keep_value(label: str, value: str) -> str:
+    refuse_failures(key_problems(value), subject=f"[keys.{label}]")
+    return store_secret(label, value)
+
+
+def set_key_source(label: str, *, source: str | None = None, value: str | None = None) -> Key:
+    """Change where a key's value comes from."""
+    with Store.editing() as store:
+        old = store.key(label)
+        new = replace(old, source=_keep_value(label, value) if value is not None else source)
+        store.set_key(new)
+    if value is None and old.source == f"store:{label}" and new.source != old.source:
+        forget_secret(label)
+    return new
+
+
+def set_key_boundary(label: str, fields: Mapping[str, Any]) -> Key:
+    """Change limits of a key; a field given as None is taken away, unknown ones stay."""
+    with Store.editing() as store:
+        old = store.key(label)
+        merged = {k: v for k, v in {**old.boundary_fields, **fields}.items() if v is not None}
+        new = replace(old, boundary_fields=merged)
+        store.keys[label] = new
+        new.boundary  # noqa: B018 - raises where a limit makes no sense
+    return new
+
+
+def remove_key(label: str) -> Key:
+    """Take a key out of the store, and its value out of the secret store."""
+    with Store.editing() as store:
+        key = store.remove_key(label)
+    if key.source == f"store:{label}":
+        forget_secret(label)
+    return key
+
+
+def same_key_labels(states: Sequence[KeyState]) -> list[tuple[str, ...]]:
+    """Labels that turn out to be one and the same key."""
+    return same_keys(list(states))
+
+
+def default_key_variable(tool: str) -> str:
+    """The variable in which a tool expects its key when a profile does not say."""
+    return DEFAULT_KEY_ENV[tool]
+
+
+def open_key_files(states: Sequence[KeyState]) -> list[tuple[Path, int]]:
+    """Files that hold keys and that group or others may read, with their mode."""
+    candidates = [secret_store_path()]
+    for state in states:
+        scheme, _colon, rest = (state.key.source or "").partition(":")
+        if scheme == "file":
+            candidates.append(Path(rest).expanduser())
+    found = []
+    for path in candidates:
+        with contextlib.suppress(OSError):
+            mode = stat.S_IMODE(path.stat().st_mode)
+            if mode & 0o077:
+                found.append((path, mode))
+    return found
+
+
+def tighten(path: Path) -> None:
+    """Leave a file to its owner alone."""
+    path.chmod(stat.S_IMODE(path.stat().st_mode) & 0o700)
