@@ -67,7 +67,7 @@ def build_experiment(path: Path) -> Experiment:
         retry=Retry(**(data.get("retry") or {})),
         stop=Stop(**(data.get("stop") or {})),
         archive=Archive(**{**(data.get("archive") or {}), "redact": ()}),
-        extra=top.document.extra,
+        extra={re.sub(r"^gateway\.", "taotoken.", key): kept for key, kept in top.document.extra.items()},
         source=path,
         lines=top.document.key_lines,
     )
@@ -184,7 +184,7 @@ def _short(name: str, kind: str, k: int, select: Select) -> Strategy:
 def _listed_strategy(value: Value, fields: dict[str, Any], select: Select) -> Strategy:
     name = fields["name"]
     short = _SHORT_FORM.fullmatch(name)
-    if "rounds" in fields and fields["rounds"] > 1 or "keep" in fields or (short and short[1] == "rounds"):
+    if fields.get("rounds", 1) > 1 or "keep" in fields or (short and short[1] == "rounds"):
         raise not_supported(value.document, f"{value.key} ({name})", value.line, "samples")
     if set(fields) - {"rounds"} == {"name"}:
         if not short or int(short[2]) > MOST_SAMPLES:
@@ -202,7 +202,7 @@ def _listed_strategy(value: Value, fields: dict[str, Any], select: Select) -> St
 
 
 def _temperature_fits(top: Value, agent: Agent) -> None:
-    """At temperature 0 the samples of one strategy are copies: more of them buy nothing and measure nothing."""
+    """At temperature 0 the samples of one strategy are copies: more of them buy and measure nothing."""
     several = next((strategy.name for strategy in agent.strategies if strategy.samples > 1), None)
     if several and agent.params.get("temperature") == 0:
         message = _("At temperature 0 all samples of {name} are the same answer.").format(name=several)

@@ -1,4 +1,4 @@
-"""Reads YAML through `compose()`, so that every fault names file, line, key, value and the nearest known name.
+"""Reads YAML through `compose()`, so that a fault names file, line, key, value and the nearest known name.
 
 A `Value` is a node and where it stands. The rules that check values are in `spec_rules`, the table of
 experiment.yaml made of them in `spec_table`.
@@ -27,10 +27,15 @@ _LIKE_A_KEY = re.compile(r"(?i)^(?:bearer\s+)?(?:sk|pk|key|tok|ghp|gsk)[-_]\S{8,
 _LONG_TOKEN = re.compile(r"^(?=\S*\d)(?=\S*[A-Za-z])[A-Za-z0-9_\-+/=]{24,}$")
 
 
+def looks_like_a_key(text: str) -> bool:
+    """True for what may be a pasted credential."""
+    return bool(_LIKE_A_KEY.match(text) or _LONG_TOKEN.match(text))
+
+
 def shown(value: object) -> str:
     """A value as an error may show it: one line, short, and never what looks like a credential."""
     text = " ".join(redact(str(value)).split())
-    if _LIKE_A_KEY.match(text) or _LONG_TOKEN.match(text):
+    if looks_like_a_key(text):
         return _("(not shown: it looks like a key)")
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
@@ -174,8 +179,8 @@ class _Plain:
 def read_document(path: Path) -> Value:
     """The top mapping of a YAML file.
 
-    Raises SpecError where the file is missing, a folder, unreadable, too large, not UTF-8, not YAML, empty, or
-    holds something other than one mapping.
+    Raises SpecError where the file is missing, a folder, unreadable, too large, not UTF-8, not YAML, empty,
+    or holds something other than one mapping.
     """
     document = Document(str(path))
     try:

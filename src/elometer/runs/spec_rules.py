@@ -1,4 +1,4 @@
-"""Rules: each turns one YAML `Value` into a plain Python value, or raises SpecError with line, key and fix."""
+"""Rules: each turns a YAML `Value` into a plain Python value, or raises SpecError with line, key and fix."""
 
 from __future__ import annotations
 

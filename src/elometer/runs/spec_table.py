@@ -11,7 +11,7 @@ import yaml
 
 from elometer.core.errors import NotSupportedYet
 from elometer.core.text import gettext as _
-from elometer.runs.spec_read import Document, Value, nearest
+from elometer.runs.spec_read import Document, Value, looks_like_a_key, nearest
 from elometer.runs.spec_rules import (
     Rule,
     boolean,
@@ -83,6 +83,16 @@ def _base_url(value: Value) -> str:
     return url
 
 
+def _label(value: Value) -> str:
+    """A key's label; never shown in an error, since people paste the key itself here."""
+    label: str = text(r"[\w.\- ]{1,64}", _("a label: letters, digits, _ . -, 64 at most"), show=False)(value)
+    if looks_like_a_key(label):
+        message = _("{key} looks like a key, and a key's value never stands in this file.")
+        fix = _("Give the key a name here, remove its value, and consider the key exposed.")
+        raise value.error(message.format(key=value.key), fix, show=False)
+    return label
+
+
 def _moment(value: Value) -> date | datetime:
     """A date or a timestamp, quoted or not; the time zone is applied by the caller."""
     plain = value.plain() if isinstance(value.node, yaml.ScalarNode) else None
@@ -138,10 +148,7 @@ _BOUNDARY = section(
 _GATEWAY = section(
     {
         "base_url": nullable(_base_url),
-        # Neither is shown in an error: people paste the key itself here.
-        "key_label": nullable(
-            text(r"[\w.\- ]{1,64}", _("a label of at most 64 letters, digits, _ . -"), show=False)
-        ),
+        "key_label": nullable(_label),
         "key_env": nullable(text(r"[A-Za-z_][A-Za-z0-9_]*", _("the name of a variable"), show=False)),
         "key_boundary": nullable(_BOUNDARY),
         "served_as": nullable(mapping_of(one_or_more(text()))),
@@ -324,7 +331,7 @@ BUILT: dict[str, tuple[Any, ...]] = {
 
 
 def refuse_unbuilt(data: dict[str, Any], document: Document) -> None:
-    """Raise NotSupportedYet for the first key whose value the format allows and this version does not act on."""
+    """Raise NotSupportedYet for the first key whose value is valid and not acted on by this version."""
     for key, accepted in BUILT.items():
         value: Any = data
         for part in key.split("."):

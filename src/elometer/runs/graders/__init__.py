@@ -1,0 +1,23 @@
+"""Graders: what counts as an answer, when two answers are the same, and what an answer scores.
+
+`extract` finds the answer in a text, `normalise` gives the key under which equal answers vote together,
+`grade` gives the score. A grader that fails says so as `grader_error`: its failure is never the model's.
+"""
+
+from __future__ import annotations
+
+from elometer.runs.graders.grade import extract, grade, has_canonical_answer, normalise
+from elometer.runs.graders.kinds import NO_ANSWER_SCORE, Grade, GraderSpec
+from elometer.runs.graders.read import GRADERS, Extract
+
+__all__ = [
+    "GRADERS",
+    "NO_ANSWER_SCORE",
+    "Extract",
+    "Grade",
+    "GraderSpec",
+    "extract",
+    "grade",
+    "has_canonical_answer",
+    "normalise",
+]

@@ -1,0 +1,387 @@
+"""Tasks: tasks.jsonl read line by line, checked, and chosen by the experiment's ids and globs."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from elometer.core.attempt import Message
+from elometer.core.errors import NotSupportedYet, SpecError
+from elometer.core.text import gettext as _
+from elometer.runs.graders import Extract, GraderSpec, has_canonical_answer
+from elometer.runs.graders.read import GraderFault, read_extract, read_grader
+from elometer.runs.spec import Experiment
+from elometer.runs.spec_read import shown, suggestion
+
+TASKS_FILE = "tasks.jsonl"
+LARGEST_TASKS_FILE = 512_000_000  # bytes
+LARGEST_PROMPT_FILE = 8_000_000
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,127}")
+_KEYS = (
+    "id",
+    "prompt",
+    "messages",
+    "prompt_file",
+    "answer",
+    "grader",
+    "extract",
+    "verify",
+    "files",
+    "cluster",
+    "weight",
+    "tags",
+    "direction",
+    "limits",
+)
+_NOT_BUILT = ("verify", "files", "limits")
+_ROLES = ("system", "user", "assistant")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One problem.
+
+    `answers` are the accepted answers, `answer` the first of them. Tasks of one `cluster` are resampled
+    together; `line` is where the task stands in its file and takes no part in comparison.
+    """
+
+    id: str
+    messages: tuple[Message, ...]
+    answer: str | None
+    grader: GraderSpec
+    answers: tuple[str, ...] = ()
+    extract: Extract | None = None
+    cluster: str = ""
+    weight: float = 1.0
+    tags: tuple[str, ...] = ()
+    direction: str = "max"
+    extra: dict[str, Any] = field(default_factory=dict)
+    line: int = field(default=0, compare=False)
+
+    @property
+    def prompt(self) -> str:
+        """The text of the last user turn."""
+        return next((turn.content for turn in reversed(self.messages) if turn.role == "user"), "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line of the tasks file that is being read."""
+
+    file: Path
+    number: int
+    data: dict[str, Any]
+
+    def error(self, key: str, message: str, fix: str, *, kind: type[SpecError] = SpecError) -> SpecError:
+        evidence = f"{self.file}:{self.number}: {key}"
+        if key in self.data and not isinstance(self.data[key], dict | list):
+            evidence += f": {shown(self.data[key])}"
+        return kind(message, evidence=evidence, fix=fix)
+
+    def not_supported(self, key: str, what: str) -> NotSupportedYet:
+        return NotSupportedYet(
+            _("{what} is valid but not supported yet (task {task}).").format(
+                what=what, task=self.data.get("id", "?")
+            ),
+            evidence=f"{self.file}:{self.number}: {key}",
+            fix=_("Leave this task out for now."),
+        )
+
+
+def tasks_path(experiment: Experiment, folder: Path) -> Path:
+    """The tasks file: `eval.tasks_file`, else tasks.jsonl, beside the experiment."""
+    return folder / (experiment.eval.tasks_file or TASKS_FILE)
+
+
+def load_tasks(experiment: Experiment, folder: Path) -> list[Task]:
+    """The tasks that the experiment names, in the order of their file.
+
+    Raises SpecError, with file and line, for anything malformed, for ids that stand twice, for a name in
+    `eval.tasks` that matches nothing, and where `select: auto` finds nothing to vote on; NotSupportedYet for
+    a grader or key that is valid and not built.
+    """
+    path = tasks_path(experiment, folder)
+    tasks = read_tasks(path)
+    missing = missing_tasks(experiment, tasks)
+    if missing:
+        line = experiment.lines.get("eval.tasks", 1)
+        raise SpecError(
+            _("eval.tasks names tasks that do not exist: {names}.").format(names=", ".join(missing)),
+            evidence=f"{experiment.source or ''}:{line}: eval.tasks ({path})",
+            fix=suggestion(missing[0], [task.id for task in tasks[:20]]),
+        )
+    chosen = [task for task in tasks if any(_matches(task.id, name) for name in experiment.eval.tasks)]
+    _check_selection(experiment, chosen, path)
+    return chosen
+
+
+def missing_tasks(experiment: Experiment, tasks: list[Task]) -> list[str]:
+    """The names and globs of `eval.tasks` that match none of the tasks."""
+    return [name for name in experiment.eval.tasks if not any(_matches(task.id, name) for task in tasks)]
+
+
+def _matches(task_id: str, name: str) -> bool:
+    return task_id == name or fnmatch.fnmatchcase(task_id, name)
+
+
+def _check_selection(experiment: Experiment, tasks: list[Task], path: Path) -> None:
+    """`auto` is a majority vote where answers can be read; it never falls back on the grader."""
+    for strategy in experiment.strategies:
+        if strategy.samples == 1 or strategy.select not in ("auto", "majority"):
+            continue
+        for task in tasks:
+            if not has_canonical_answer(task):
+                message = _("{strategy} has no way to choose among its samples of task {task}.")
+                raise SpecError(
+                    message.format(strategy=strategy.name, task=task.id),
+                    evidence=_(
+                        "{file}:{line}: no extract, and the grader {grader} yields no answer to vote on"
+                    ).format(file=path, line=task.line, grader=task.grader.type),
+                    fix=_("Give the task an extract pattern, or set select: first or random."),
+                )
+
+
+def read_tasks(path: Path) -> list[Task]:
+    """All tasks of a file, whether the experiment names them or not. Raises SpecError as `load_tasks`."""
+    tasks: list[Task] = []
+    lines: dict[str, int] = {}
+    for number, raw in enumerate(_bytes_of(path, LARGEST_TASKS_FILE).split(b"\n"), start=1):
+        if not raw.strip():
+            continue
+        task = _task(_decoded(path, number, raw))
+        if task.id in lines:
+            raise SpecError(
+                _("The task id {task} stands twice.").format(task=task.id),
+                evidence=f"{path}:{number}: id: {task.id}",
+                fix=_("Rename one of lines {first} and {second}.").format(
+                    first=lines[task.id], second=number
+                ),
+            )
+        lines[task.id] = number
+        tasks.append(task)
+    if not tasks:
+        raise SpecError(
+            _("The tasks file is empty."), evidence=str(path), fix=_("Write one JSON object a line.")
+        )
+    return tasks
+
+
+def _bytes_of(path: Path, most: int) -> bytes:
+    try:
+        size = path.stat().st_size
+        if size > most:
+            evidence = _("{file}: {size} bytes").format(file=path, size=size)
+            raise SpecError(_("The file is too large."), evidence=evidence, fix=_("Split the tasks."))
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        fix = _("Write it beside the experiment, one JSON object a line; elometer init shows the form.")
+        raise SpecError(_("There is no such file."), evidence=str(path), fix=fix) from error
+    except IsADirectoryError as error:
+        raise NotSupportedYet(
+            _("Tasks as a folder are valid but not supported yet."),
+            evidence=str(path),
+            fix=_("Write the tasks into {file}, one JSON object a line.").format(file=TASKS_FILE),
+        ) from error
+    except OSError as error:
+        evidence = f"{path}: {error.strerror}"
+        raise SpecError(
+            _("The file cannot be read."), evidence=evidence, fix=_("Check its owner and mode.")
+        ) from error
+
+
+def _decoded(path: Path, number: int, raw: bytes) -> _Line:
+    try:
+        data = msgspec.json.decode(raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise SpecError(
+            _("A line of the tasks file is not JSON."),
+            evidence=f"{path}:{number}: {error}",
+            fix=_("Write one JSON object a line, strings in double quotes."),
+        ) from error
+    if not isinstance(data, dict):
+        raise SpecError(
+            _("A line of the tasks file is not an object."),
+            evidence=f"{path}:{number}: {shown(data)}",
+            fix=_("Write {{…}} with id, prompt, answer and grader.").format(),
+        )
+    repeated = _repeated_key(raw)
+    line = _Line(path, number, data)
+    if repeated:
+        raise line.error(repeated, _("The key {key} stands twice.").format(key=repeated), _("Keep one."))
+    return line
+
+
+def _repeated_key(raw: bytes) -> str | None:
+    """The first key that a line's objects hold twice; the fast decoder keeps the last one silently."""
+    import json
+
+    found: list[str] = []
+
+    def pairs(items: list[tuple[str, Any]]) -> None:
+        names = [name for name, _value in items]
+        found.extend(name for name in names if names.count(name) > 1)
+
+    json.loads(raw.decode("utf-8-sig"), object_pairs_hook=pairs)
+    return found[0] if found else None
+
+
+def _task(line: _Line) -> Task:
+    data = line.data
+    for key in data:
+        if key not in _KEYS and not key.startswith("x-"):
+            message = _("The key {key} is not known.").format(key=key)
+            raise SpecError(message, evidence=f"{line.file}:{line.number}: {key}", fix=suggestion(key, _KEYS))
+    identity = data.get("id")
+    if not isinstance(identity, str) or not _ID.fullmatch(identity):
+        message = _("id must be a name of letters, digits, _ . : / - (128 at most).")
+        raise line.error("id", message, _('Add a line-unique name: "id": "task-a".'))
+    for key in _NOT_BUILT:
+        if data.get(key) is not None:
+            raise line.not_supported(key, key)
+    direction = data.get("direction", "max")
+    if direction not in ("max", "min"):
+        raise line.error(
+            "direction", _("direction has no such value."), suggestion(str(direction), ("max", "min"))
+        )
+    answers = _answers(line)
+    messages = _messages(line)
+    task = Task(
+        id=identity,
+        messages=messages,
+        answer=answers[0] if answers else None,
+        answers=answers,
+        grader=_checked(
+            line, "grader", lambda: read_grader(data.get("grader"), answers, _prompt_of(messages))
+        ),
+        extract=_checked(line, "extract", lambda: read_extract(data.get("extract"))),
+        cluster=_text(line, "cluster", identity),
+        weight=_weight(line),
+        tags=_tags(line),
+        direction=direction,
+        extra={key: value for key, value in data.items() if key.startswith("x-")},
+        line=line.number,
+    )
+    if direction == "min":
+        raise line.not_supported(
+            "direction", _("direction min with the grader {name}").format(name=task.grader.type)
+        )
+    return task
+
+
+def _prompt_of(messages: tuple[Message, ...]) -> str:
+    return next((turn.content for turn in reversed(messages) if turn.role == "user"), "")
+
+
+def _checked(line: _Line, key: str, read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except GraderFault as fault:
+        if fault.not_built:
+            raise line.not_supported(key, str(fault)) from fault
+        raise line.error(key, str(fault), fault.fix) from fault
+
+
+def _text(line: _Line, key: str, default: str) -> str:
+    value = line.data.get(key)
+    if value is None:
+        return default
+    if not isinstance(value, str) or not value.strip():
+        raise line.error(key, _("{key} must be text.").format(key=key), _("Put the value in double quotes."))
+    return value
+
+
+def _weight(line: _Line) -> float:
+    weight = line.data.get("weight", 1.0)
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= 1e6:
+        raise line.error("weight", _("weight must be a number above 0."), _("Give a number, 1 by default."))
+    return float(weight)
+
+
+def _tags(line: _Line) -> tuple[str, ...]:
+    tags = line.data.get("tags") or []
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        raise line.error("tags", _("tags must be a list of words."), _('Write ["one", "two"].'))
+    return tuple(tags)
+
+
+def _answers(line: _Line) -> tuple[str, ...]:
+    """`answer` as a tuple of texts: a text, a number, or a list of them."""
+    given = line.data.get("answer")
+    if given is None:
+        return ()
+    several = given if isinstance(given, list) else [given]
+    good = all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in several)
+    if not several or not good:
+        message = _("answer must be text, a number, or a list of them.")
+        raise line.error("answer", message, _("Put true, false and null in double quotes if they are meant."))
+    return tuple(one if isinstance(one, str) else f"{one}" for one in several)
+
+
+def _messages(line: _Line) -> tuple[Message, ...]:
+    data = line.data
+    given = [key for key in ("prompt", "messages", "prompt_file") if data.get(key) is not None]
+    if len(given) != 1:
+        what = (
+            _("{first} and {second} both stand here").format(first=given[0], second=given[1]) if given else ""
+        )
+        message = _("A task needs exactly one of prompt, messages and prompt_file.")
+        raise line.error(what or "prompt", message, _("Keep one of them."))
+    if given == ["messages"]:
+        return _turns(line)
+    text = _prompt_file(line) if given == ["prompt_file"] else _text(line, "prompt", "")
+    return (Message("user", text),)
+
+
+def _turns(line: _Line) -> tuple[Message, ...]:
+    try:
+        turns = msgspec.convert(line.data["messages"], tuple[Message, ...])
+    except msgspec.ValidationError as error:
+        message = _("messages must be a list of turns with role and content.")
+        fix = _('Write [{{"role": "user", "content": "…"}}]: {problem}.').format(problem=error)
+        raise line.error("messages", message, fix) from error
+    for turn in turns:
+        if turn.role not in _ROLES:
+            fix = suggestion(turn.role, _ROLES)
+            raise line.error("messages", _("There is no role {role}.").format(role=turn.role), fix)
+    if not turns or turns[-1].role != "user":
+        raise line.error("messages", _("The last turn must be the user's."), _("End with a user turn."))
+    return turns
+
+
+def _prompt_file(line: _Line) -> str:
+    """The text of `prompt_file`, which must lie in the folder of the tasks file."""
+    folder = line.file.parent.resolve()
+    path = (folder / _text(line, "prompt_file", "")).resolve()
+    if not path.is_relative_to(folder):
+        raise line.error(
+            "prompt_file",
+            _("prompt_file lies outside the experiment's folder."),
+            _("Move it into the folder."),
+        )
+    try:
+        return _bytes_of(path, LARGEST_PROMPT_FILE).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise line.error("prompt_file", _("The prompt is not UTF-8 text."), _("Save it as UTF-8.")) from error
+
+
+def tasks_hash(tasks: list[Task]) -> str:
+    """`sha256:` and 64 hex digits over everything of the tasks that an answer or a score depends on."""
+    data = [
+        (
+            task.id,
+            task.messages,
+            task.answers,
+            task.grader.spec or task.grader.type,
+            task.extract and task.extract.source,
+            task.direction,
+        )
+        for task in sorted(tasks, key=lambda task: task.id)
+    ]
+    return "sha256:" + hashlib.sha256(msgspec.json.encode(data)).hexdigest()
