@@ -164,9 +164,9 @@ async def main():
     start = int(sys.argv[2])
     print("torn", writer.torn.size if writer.torn else 0, flush=True)
     for n in range(start, start + 10_000_000):
-        size = 2_000_000 if n % 50 == 7 else 200
+        size = 1_000_000 if n % 50 == 7 else 200
         writer.append({"n": n, "pad": "x" * size})
-        if n % 5 == 0:
+        if n % 20 == 0:
             await writer.synced()
         print(n, flush=True)
 
@@ -185,7 +185,7 @@ def test_kill_at_random_moments_loses_no_finished_line(tmp_path: Path) -> None:
         )
         assert child.stdout is not None
         torn_reported += child.stdout.readline() != "torn 0\n"
-        lines_to_live = rng.randrange(1, 120)
+        lines_to_live = rng.randrange(1, 90)
         for _line in range(lines_to_live):
             finished.add(int(child.stdout.readline()))
         child.send_signal(signal.SIGKILL)
