@@ -1,0 +1,214 @@
+"""Checks as rows: a question, what asking costs, and how the answer is found; and the engine that asks them.
+
+A check never raises and never hangs the caller: one that breaks or takes too long answers `unknown`. Every
+line that leaves the engine has passed redaction by value.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from elometer.core.redact import redact
+from elometer.core.text import gettext as _
+
+if TYPE_CHECKING:
+    from elometer.checks.context import Context
+
+Status = Literal["pass", "warn", "fail", "unknown"]
+Family = Literal["key", "url", "environment", "auth", "models", "limits", "reconcile", "files", "terminal"]
+FAMILIES: tuple[Family, ...] = (
+    "key",
+    "url",
+    "environment",
+    "auth",
+    "models",
+    "limits",
+    "reconcile",
+    "files",
+    "terminal",
+)
+STATIC_TIME_LIMIT_S = 10.0
+LIVE_TIME_LIMIT_S = 60.0
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """An answer: how it stands, the lines that show it, and for `warn` and `fail` the cause and what to do.
+
+    `tokens` is what a live check spent. Raises ValueError for a warning without cause or fix.
+    """
+
+    status: Status
+    evidence: tuple[str, ...] = ()
+    cause: str = ""
+    fix: str = ""
+    tokens: int = 0
+
+    def __post_init__(self) -> None:
+        if self.status in ("warn", "fail") and not (self.cause and self.fix):
+            raise ValueError(f"a {self.status} needs a cause and a fix: {self.evidence}")
+
+    def redacted(self) -> Result:
+        """The same without any registered secret."""
+        return replace(
+            self,
+            evidence=tuple(redact(line) for line in self.evidence),
+            cause=redact(self.cause),
+            fix=redact(self.fix),
+        )
+
+
+Run = Callable[["Context"], Result | Awaitable[Result]]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One question. `cost_tokens` is the most that asking may spend: 0 means that the network is not touched.
+
+    `after` names checks whose failure makes this question meaningless.
+    """
+
+    id: str
+    family: Family
+    question: str
+    cost_tokens: int
+    run: Run = field(repr=False)
+    after: tuple[str, ...] = ()
+
+    @property
+    def live(self) -> bool:
+        """True where asking sends something to a gateway."""
+        return self.cost_tokens > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A check and its answer, as tables and JSON show it."""
+
+    check: Check
+    result: Result
+
+    @property
+    def status(self) -> Status:
+        """The answer's status."""
+        return self.result.status
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields that scripts rely on."""
+        return {
+            "id": self.check.id,
+            "family": self.check.family,
+            "status": self.result.status,
+            "question": _(self.check.question),
+            "evidence": list(self.result.evidence),
+            "cause": self.result.cause,
+            "fix": self.result.fix,
+            "tokens": self.result.tokens,
+        }
+
+
+def passed(*evidence: str) -> Result:
+    """Nothing stands in the way."""
+    return Result("pass", evidence)
+
+
+def unknown(*evidence: str) -> Result:
+    """The question cannot be answered here, or there is nothing to ask it of."""
+    return Result("unknown", evidence)
+
+
+def ordered(checks: Iterable[Check]) -> list[Check]:
+    """Each check behind those it comes after, otherwise in the order given.
+
+    An `after` that is not among them is ignored, so that one check can be asked again alone. Raises
+    ValueError for two checks of one id and for a circle.
+    """
+    given = list(checks)
+    waiting = {check.id: check for check in given}
+    if len(waiting) != len(given):
+        raise ValueError("two checks have the same id")
+    result: list[Check] = []
+    while waiting:
+        ready = [check for check in waiting.values() if not any(name in waiting for name in check.after)]
+        if not ready:
+            raise ValueError(f"these checks wait for one another: {sorted(waiting)}")
+        # One at a time keeps the given order as far as the dependencies allow.
+        first = ready[0]
+        result.append(waiting.pop(first.id))
+    return result
+
+
+def ask_all(
+    checks: Iterable[Check],
+    context: Context,
+    *,
+    cancelled: threading.Event | None = None,
+    known: Mapping[str, Status] | None = None,
+    time_limit_s: float | None = None,
+) -> Iterator[Row]:
+    """The rows, one as soon as it is answered. After `cancelled` is set, no further one comes.
+
+    `known` are answers of an earlier round, for checks that are asked again without those they depend on.
+    """
+    answers: dict[str, Status] = dict(known or {})
+    for check in ordered(checks):
+        if cancelled is not None and cancelled.is_set():
+            return
+        blocker = next((name for name in check.after if answers.get(name) == "fail"), None)
+        if blocker is not None:
+            result: Result | None = unknown(_("not asked: {check} failed").format(check=blocker))
+        else:
+            result = _ask(check, context, cancelled, time_limit_s)
+        if result is None:
+            return
+        answers[check.id] = result.status
+        yield Row(check, result.redacted())
+
+
+def _ask(
+    check: Check, context: Context, cancelled: threading.Event | None, time_limit_s: float | None
+) -> Result | None:
+    """The answer of one check, asked in a thread of its own; None where the user cancelled.
+
+    The thread is a daemon: a file on a dead network mount must not keep the program alive.
+    """
+    limit = time_limit_s or (LIVE_TIME_LIMIT_S if check.live else STATIC_TIME_LIMIT_S)
+    box: list[Result] = []
+    worker = threading.Thread(
+        target=lambda: box.append(_answer(check, context, limit)), name=check.id, daemon=True
+    )
+    worker.start()
+    waited = 0.0
+    while worker.is_alive() and waited < limit:
+        if cancelled is not None and cancelled.is_set():
+            return None
+        worker.join(_POLL_S)
+        waited += _POLL_S
+    if box:
+        return box[0]
+    return unknown(_("no answer within {seconds:g} s").format(seconds=limit))
+
+
+def _answer(check: Check, context: Context, limit_s: float) -> Result:
+    try:
+        answer = check.run(context)
+        if inspect.isawaitable(answer):
+            return asyncio.run(_within(answer, limit_s))
+        return answer
+    except TimeoutError:
+        return unknown(_("no answer within {seconds:g} s").format(seconds=limit_s))
+    except Exception as error:  # a check that breaks must not take the others with it
+        return unknown(
+            _("the check itself broke: {name}: {message}").format(name=type(error).__name__, message=error)
+        )
+
+
+async def _within(answer: Awaitable[Result], limit_s: float) -> Result:
+    async with asyncio.timeout(limit_s):
+        return await answer

@@ -1,0 +1,248 @@
+"""One pass over a ledger that answers every question about it: sums, strangers, doubles, gaps, order.
+
+A scan holds counts, not lines. It works on ledgers with the nine founding fields alone: what a line does not
+say is not counted against it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from elometer.checks.context import Context
+from elometer.core.clock import parse_timestamp
+from elometer.ledger.reader import BadLine, Reading
+
+LEDGER = "token_ledger.jsonl"
+# Lines are written when an attempt ends and dated when it began, so neighbours may stand in either order.
+DISORDER = timedelta(hours=1)
+_MINUTE = len("2026-11-29T19:30")
+_EXAMPLES = 3
+Number = int | float | None
+
+
+class _Line(msgspec.Struct, gc=False):
+    """The fields that questions are asked of; the nine founding ones tell absent (UNSET) from null."""
+
+    experiment_id: str | UnsetType | None = UNSET
+    strategy: str | UnsetType | None = UNSET
+    task: str | int | UnsetType | None = UNSET
+    run: int | str | UnsetType | None = UNSET
+    model: str | UnsetType | None = UNSET
+    prompt_tokens: Number | UnsetType = UNSET
+    completion_tokens: Number | UnsetType = UNSET
+    total_tokens: Number | UnsetType = UNSET
+    timestamp: str | UnsetType | None = UNSET
+    call_id: str | None = None
+    attempt: int | None = 1
+    final: bool | None = None
+    key_fp: str | None = None
+    model_requested: str | None = None
+    status: str | None = None
+    cached_tokens: Number = None
+    usage_source: str | None = None
+    usage_final: bool | None = None
+    usage_flags: list[str] | None = None
+    gateway_cache: str | None = None
+    response_id: str | None = None
+
+
+@dataclass(slots=True)
+class Scan:
+    """What one pass over a ledger found; counts are of lines unless a name says tokens."""
+
+    path: Path
+    lines: int = 0
+    bad: list[BadLine] = field(default_factory=list)
+    torn_tail: bool = False
+    experiments: Counter[str] = field(default_factory=Counter)
+    keys: Counter[str] = field(default_factory=Counter)
+    models: Counter[tuple[str | None, str | None]] = field(default_factory=Counter)
+    tokens_by_minute: Counter[str] = field(default_factory=Counter)
+    lacking: int = 0
+    cache_hits: int = 0
+    cache_hit_tokens: float = 0
+    doubled_responses: Counter[str] = field(default_factory=Counter)
+    doubled_finals: int = 0
+    retries: Counter[str] = field(default_factory=Counter)
+    failed_with_tokens: int = 0
+    cut: int = 0
+    cut_tokens: float = 0
+    estimated: int = 0
+    estimated_tokens: float = 0
+    no_usage: int = 0
+    zero_usage: int = 0
+    wrong_totals: int = 0
+    cached_over_prompt: int = 0
+    flags: Counter[str] = field(default_factory=Counter)
+    undated: int = 0
+    disorder: int = 0
+    latest: str = ""
+
+    def spent_since(self, moment: datetime) -> int:
+        """Tokens of lines dated at or after a moment (to the minute)."""
+        first = moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M")
+        return int(sum(tokens for minute, tokens in self.tokens_by_minute.items() if minute >= first))
+
+
+def experiment_scan(context: Context) -> Scan | None:
+    """The scan of the experiment's ledger; None where no experiment was named or it has none yet."""
+    folder = context.experiment.folder if context.experiment is not None else None
+    return scan_of(context, folder / LEDGER) if folder is not None else None
+
+
+def scans(context: Context) -> list[Scan]:
+    """The ledgers in question: the experiment's, or all of the workspace; each is read once."""
+    if context.experiment is not None:
+        found = experiment_scan(context)
+        return [found] if found is not None else []
+    paths = sorted(context.workspace.glob(f"*/{LEDGER}"))
+    return [found for path in paths if (found := scan_of(context, path)) is not None]
+
+
+def scan_of(context: Context, path: Path) -> Scan | None:
+    """The scan of a ledger; None where there is no such file."""
+    if not path.is_file():
+        return None
+    return context.once(("ledger", path), lambda: scan(path))
+
+
+def scan(path: Path) -> Scan:
+    """Read a ledger once. Raises UsageError where there is no such file."""
+    found = Scan(path)
+    reading = Reading(path, _Line)
+    state = _State(found)
+    for batch in reading.batches():
+        for line in batch:
+            state.add(line)
+    found.lines = reading.records
+    found.bad = reading.bad
+    found.torn_tail = path.stat().st_size > reading.offset
+    return found
+
+
+class _State:
+    """The scan while it runs: which responses and calls were seen, and the latest moment so far."""
+
+    def __init__(self, found: Scan) -> None:
+        self.found = found
+        self._responses: dict[str, str | None] = {}
+        self._finals: set[str] = set()
+        self._latest = ""
+        self._limit = ""
+
+    def add(self, line: _Line) -> None:
+        """Count one line."""
+        found = self.found
+        if (
+            line.experiment_id is UNSET
+            or line.strategy is UNSET
+            or line.task is UNSET
+            or line.run is UNSET
+            or line.model is UNSET
+            or line.prompt_tokens is UNSET
+            or line.completion_tokens is UNSET
+            or line.total_tokens is UNSET
+            or line.timestamp is UNSET
+        ):
+            found.lacking += 1
+        found.experiments[_text(line.experiment_id)] += 1
+        found.models[line.model_requested, _or_none(line.model)] += 1
+        if line.key_fp is not None:
+            found.keys[line.key_fp] += 1
+        self._date(line)
+        self._count_tokens(line)
+        self._count_call(line)
+
+    def _date(self, line: _Line) -> None:
+        stamp = line.timestamp
+        if not isinstance(stamp, str):
+            self.found.undated += 1
+            return
+        if stamp[-1:] != "Z":
+            try:
+                stamp = parse_timestamp(stamp).astimezone(UTC).isoformat()
+            except ValueError:
+                self.found.undated += 1
+                return
+        total = line.total_tokens
+        if isinstance(total, int | float):
+            self.found.tokens_by_minute[stamp[:_MINUTE]] += int(total)
+        if stamp > self._latest:
+            # ISO text of one zone sorts as time does; dates are computed only where the minute moves on.
+            if stamp[:_MINUTE] != self._latest[:_MINUTE]:
+                self._limit = _earlier(stamp)
+            self._latest = self.found.latest = stamp
+        elif stamp < self._limit:
+            self.found.disorder += 1
+
+    def _count_tokens(self, line: _Line) -> None:
+        found = self.found
+        prompt, completion, total = line.prompt_tokens, line.completion_tokens, line.total_tokens
+        known = isinstance(total, int | float)
+        if known and isinstance(prompt, int | float) and isinstance(completion, int | float):
+            if prompt + completion != total:
+                found.wrong_totals += 1
+            if line.cached_tokens is not None and line.cached_tokens > prompt:
+                found.cached_over_prompt += 1
+        answered = line.status in ("ok", "incomplete", None)
+        if answered:
+            if not known:
+                found.no_usage += 1
+            elif total == 0 or (completion == 0 and line.status == "ok"):
+                found.zero_usage += 1
+        tokens = float(total) if isinstance(total, int | float) else 0.0
+        if line.usage_source in ("estimated", "local-tokenizer"):
+            found.estimated += 1
+            found.estimated_tokens += tokens
+        if line.usage_final is False and (known or line.status == "cancelled"):
+            found.cut += 1
+            found.cut_tokens += tokens
+        if line.gateway_cache in ("hit", "suspected"):
+            found.cache_hits += 1
+            found.cache_hit_tokens += tokens
+        if line.usage_flags:
+            found.flags.update(line.usage_flags)
+
+    def _count_call(self, line: _Line) -> None:
+        found = self.found
+        if line.response_id:
+            first = self._responses.setdefault(line.response_id, line.call_id)
+            if first != line.call_id:
+                found.doubled_responses[line.response_id] += 1
+        if line.final and line.call_id:
+            if line.call_id in self._finals:
+                found.doubled_finals += 1
+            self._finals.add(line.call_id)
+        if line.attempt is not None and line.attempt > 1:
+            found.retries[_text(line.strategy)] += 1
+        if line.status in ("error", "cancelled") and line.total_tokens:
+            found.failed_with_tokens += 1
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else "null"
+
+
+def _or_none(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _earlier(stamp: str) -> str:
+    try:
+        return (parse_timestamp(stamp) - DISORDER).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    except ValueError:
+        return ""
+
+
+def examples(counter: Counter[str]) -> Iterator[str]:
+    """The most frequent entries, with their counts."""
+    for name, count in counter.most_common(_EXAMPLES):
+        yield f"{name}: {count}"
