@@ -6,6 +6,7 @@ fields first. Unknown numbers are None (`null`), never 0.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Literal
 
 import msgspec
@@ -16,6 +17,12 @@ Status = Literal["ok", "incomplete", "refused", "filtered", "empty", "error", "c
 
 LEDGER_SCHEMA = 1
 CHARGED_PHASES = ("sample", "revise", "select")
+
+
+def text_sha(text: str | bytes) -> str:
+    """The first 16 hexadecimal digits of the SHA-256 of a text, as `prompt_sha` and `answer_sha` have it."""
+    data = text.encode() if isinstance(text, str) else text
+    return hashlib.sha256(data).hexdigest()[:16]
 
 
 class Message(msgspec.Struct, frozen=True):

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from elometer.core.errors import ElometerError
+
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
@@ -34,11 +36,24 @@ class GateStatus:
     why: str = ""
 
 
+class GateClosed(ElometerError):
+    """The server asked to stay away for longer than anybody waits; `until` is in seconds of the gate's clock."""
+
+    exit_code = 5
+
+    def __init__(self, message: str, *, until: float, evidence: str = "", fix: str = "") -> None:
+        super().__init__(message, evidence=evidence, fix=fix)
+        self.until = until
+
+
 class Permit(Protocol):
     """The right to have one attempt on the wire."""
 
     def refused(self, wait_seconds: float | None, *, why: str) -> None:
-        """The server refused this attempt for load; `wait_seconds` is its own word on when to come back."""
+        """The server refused this attempt for load; `wait_seconds` is its own word on when to come back.
+
+        0 means that a place is missing rather than time: the next attempt goes when one of ours ends.
+        """
 
     def overloaded(self) -> None:
         """The server failed for a reason that is not a refusal (5xx): growth pauses."""
@@ -48,7 +63,10 @@ class Gate(Protocol):
     """Admits attempts of one (key, model). A permit is held only while an attempt is on the wire."""
 
     def permit(self, *, retry: bool = False) -> AbstractAsyncContextManager[Permit]:
-        """Wait for a place; a retry goes before those that have not been tried yet."""
+        """Wait for a place; a retry goes before those that have not been tried yet.
+
+        A permit that ends without a word and without an exception was a success. Raises GateClosed.
+        """
 
     def status(self) -> GateStatus:
         """A snapshot for the screen."""

@@ -1,0 +1,311 @@
+"""The gate of one (key, model): how many attempts are on the wire, and when the next may go.
+
+A permit is held only while an attempt is on the wire. All calls share one not-before time, so that a refusal
+of one holds back all: freeing a place during a wait without it is worse than holding the place (simulated in
+tests/boundary/test_gate.py). `AdaptiveGate` finds the limit by itself: slow start, then additive growth and
+multiplicative cuts (AIMD); it reaches about 0.8 of the rate that a well-chosen `FixedGate` reaches.
+
+Everything runs on one event loop; times are seconds of the injected clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from elometer.core.limits import GateClosed, GateStatus
+from elometer.core.text import gettext as _
+
+Clock = Callable[[], float]
+Sleep = Callable[[float], Awaitable[None]]
+
+JITTER = 0.1  # waits are lengthened by up to this share, so that nobody comes back in step
+FIRST_WAIT_S = 0.5
+LONGEST_OWN_WAIT_S = 30.0
+HALF_OPEN_AFTER = 2  # refusals in a row, after which one probe goes at a time
+
+
+class GatePermit:
+    """One place on the wire: an async context manager that waits for it and gives it back."""
+
+    __slots__ = ("_gate", "_retry", "_verdict", "sent")
+
+    def __init__(self, gate: FixedGate, retry: bool) -> None:
+        self._gate = gate
+        self._retry = retry
+        self._verdict: tuple[str, float | None, str] | None = None
+        self.sent = 0.0
+
+    async def __aenter__(self) -> GatePermit:
+        await self._gate._enter(self._retry)
+        self.sent = self._gate.clock()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        if self._verdict is not None:
+            word, wait, why = self._verdict
+            if word == "refused":
+                self._gate._refuse(self.sent, wait, why)
+            else:
+                self._gate._leave(clean=None)
+        else:
+            self._gate._leave(clean=self.sent if kind is None else None)
+
+    def refused(self, wait_seconds: float | None, *, why: str) -> None:
+        """The server refused this attempt for load; see core.limits.Permit."""
+        self._verdict = ("refused", wait_seconds, why)
+
+    def overloaded(self) -> None:
+        """The server failed: no growth for this round, no cut."""
+        self._verdict = ("overloaded", None, "")
+
+
+class FixedGate:
+    """At most `limit` attempts at once, with the shared not-before time.
+
+    `longest_wait_s`: where the server asks for more, the gate shuts: those who wait get GateClosed, and so
+    does everyone who comes before that moment.
+    """
+
+    def __init__(
+        self,
+        limit: int,
+        clock: Clock = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
+        *,
+        longest_wait_s: float = 120.0,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        if limit < 1:
+            raise ValueError("a gate admits at least one attempt")
+        self.clock = clock
+        self._sleep = sleep
+        self._draw = draw
+        self._limit = float(limit)
+        self._longest_wait_s = longest_wait_s
+        self._in_flight = 0
+        self._retries: deque[asyncio.Future[None]] = deque()
+        self._fresh: deque[asyncio.Future[None]] = deque()
+        self._not_before = float("-inf")
+        self._shut_until = float("-inf")
+        self._why = ""
+        self._row = 0  # refusals in a row, of attempts sent after the last one that counted
+        self._last_cut = float("-inf")
+        self._slot_missing = False
+        self._slot_row = 0
+        self._paused = False
+        self._waker: asyncio.Task[None] | None = None
+
+    def permit(self, *, retry: bool = False) -> GatePermit:
+        """A place for one attempt; retries go before attempts that have not been tried."""
+        return GatePermit(self, retry)
+
+    def status(self) -> GateStatus:
+        """What the gate is doing now."""
+        now = self.clock()
+        until = max(self._not_before, self._shut_until)
+        closed = until if until > now else None
+        if self._paused:
+            why = "paused"
+        elif closed is not None or self._row >= HALF_OPEN_AFTER or self._slot_missing:
+            why = self._why
+        else:
+            why = ""
+        waiting = len(self._retries) + len(self._fresh)
+        return GateStatus(self._in_flight, self._places(), waiting, closed, why)
+
+    def set_limit(self, limit: int) -> None:
+        """Change the limit; attempts on the wire stay there."""
+        if limit < 1:
+            raise ValueError("a gate admits at least one attempt")
+        self._limit = float(limit)
+        self._pump()
+
+    def pause(self) -> None:
+        """Admit nobody until `resume`; attempts on the wire end as they would."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """Admit again."""
+        self._paused = False
+        self._pump()
+
+    # -- entering and leaving --------------------------------------------------------------------------------
+
+    async def _enter(self, retry: bool) -> None:
+        self._raise_if_shut()
+        if not self._retries and not self._fresh and self._may_admit():
+            self._in_flight += 1
+            return
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue = self._retries if retry else self._fresh
+        queue.append(place)
+        self._pump()
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled() and place.exception() is None:
+                # The place was given in the same turn in which the task was cancelled: it goes back.
+                self._in_flight -= 1
+            elif place in queue:
+                queue.remove(place)
+            self._pump()
+            raise
+
+    def _leave(self, *, clean: float | None) -> None:
+        """An attempt left the wire; `clean` is when it was sent, where the server answered it well."""
+        self._in_flight -= 1
+        self._slot_missing = False
+        if clean is not None:
+            self._slot_row = 0
+            self._row = 0
+            self._grow(clean)
+        self._pump()
+
+    def _refuse(self, sent: float, wait: float | None, why: str) -> None:
+        now = self.clock()
+        self._in_flight -= 1
+        self._why = why
+        counts = sent > self._last_cut
+        if counts:
+            self._cut()
+            self._last_cut = now
+        if wait == 0.0:
+            self._miss_slot(now)
+        else:
+            self._row += counts
+            own = min(LONGEST_OWN_WAIT_S, FIRST_WAIT_S * 2.0 ** min(self._row, 6))
+            asked = own if wait is None else wait
+            if asked > self._longest_wait_s:
+                self._shut(now + asked)
+            self._hold_until(now + asked * (1.0 + JITTER * self._draw()))
+        self._pump()
+
+    def _miss_slot(self, now: float) -> None:
+        """Too many at once: the next goes when one of ours ends; where none is left, somebody else holds the
+        places.
+        """
+        if self._in_flight > 0:
+            self._slot_missing = True
+            return
+        self._slot_missing = False
+        self._slot_row += 1
+        own = min(LONGEST_OWN_WAIT_S, FIRST_WAIT_S * 2.0 ** min(self._slot_row, 6))
+        self._hold_until(now + own * (1.0 + JITTER * self._draw()))
+
+    def _hold_until(self, moment: float) -> None:
+        self._not_before = max(self._not_before, moment)
+
+    def _shut(self, until: float) -> None:
+        self._shut_until = max(self._shut_until, until)
+        for queue in (self._retries, self._fresh):
+            while queue:
+                place = queue.popleft()
+                if not place.done():
+                    place.set_exception(self._closed_error())
+
+    def _raise_if_shut(self) -> None:
+        if self.clock() < self._shut_until:
+            raise self._closed_error()
+
+    def _closed_error(self) -> GateClosed:
+        wait = max(0.0, self._shut_until - self.clock())
+        return GateClosed(
+            _("the server asks to stay away for {seconds:.0f} s").format(seconds=wait),
+            until=self._shut_until,
+            evidence=self._why,
+            fix=_("start again after that; what is done is kept"),
+        )
+
+    # -- admission -------------------------------------------------------------------------------------------
+
+    def _places(self) -> int:
+        return max(1, int(self._limit))
+
+    def _may_admit(self) -> bool:
+        if self._paused or self._slot_missing or self.clock() < self._not_before:
+            return False
+        return self._in_flight < (1 if self._row >= HALF_OPEN_AFTER else self._places())
+
+    def _pump(self) -> None:
+        while (self._retries or self._fresh) and self._may_admit():
+            place = (self._retries or self._fresh).popleft()
+            if not place.done():
+                self._in_flight += 1
+                place.set_result(None)
+        if (self._retries or self._fresh) and self.clock() < self._not_before:
+            if self._waker is None:
+                self._waker = asyncio.get_running_loop().create_task(self._wake())
+        elif self._waker is not None and not (self._retries or self._fresh):
+            self._waker.cancel()
+            self._waker = None
+
+    async def _wake(self) -> None:
+        while (wait := self._not_before - self.clock()) > 0:
+            await self._sleep(wait)
+        self._waker = None
+        self._pump()
+
+    # -- adaptation ------------------------------------------------------------------------------------------
+
+    def _grow(self, sent: float) -> None:
+        """A fixed gate does not grow."""
+
+    def _cut(self) -> None:
+        """A fixed gate is not cut."""
+
+
+class AdaptiveGate(FixedGate):
+    """Finds the limit between 1 and `limit_max` by itself.
+
+    It doubles per clean round until the first refusal, then grows by max(1, 5 %) per clean round in which at
+    least 80 % of the limit was in use. A refusal cuts the limit to 80 %, but only if the refused attempt was
+    sent after the last cut: one burst cuts once.
+    """
+
+    def __init__(
+        self,
+        limit_max: int,
+        clock: Clock = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
+        *,
+        start: int = 8,
+        cut: float = 0.8,
+        growth: float = 0.05,
+        saturation: float = 0.8,
+        longest_wait_s: float = 120.0,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        super().__init__(min(start, limit_max), clock, sleep, longest_wait_s=longest_wait_s, draw=draw)
+        self._limit_max = limit_max
+        self._cut_factor = cut
+        self._growth = growth
+        self._saturation = saturation
+        self._clean = 0
+        self._slow_start = True
+
+    def set_limit(self, limit: int) -> None:
+        """Change the highest limit; the present one follows downwards at once, upwards by growth."""
+        if limit < 1:
+            raise ValueError("a gate admits at least one attempt")
+        self._limit_max = limit
+        self._limit = min(self._limit, float(limit))
+        self._pump()
+
+    def _grow(self, sent: float) -> None:
+        if sent <= self._last_cut or self._in_flight + 1 < self._places() * self._saturation:
+            return
+        self._clean += 1
+        if self._clean < self._places():
+            return
+        self._clean = 0
+        step = self._limit if self._slow_start else max(1.0, self._growth * self._limit)
+        self._limit = min(float(self._limit_max), self._limit + step)
+
+    def _cut(self) -> None:
+        self._limit = max(1.0, self._limit * self._cut_factor)
+        self._clean = 0
+        self._slow_start = False

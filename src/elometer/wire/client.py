@@ -1,0 +1,308 @@
+"""The one HTTP client of a gateway and the one retry loop of our own calls."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import msgspec
+
+from elometer.core.attempt import Answer, Attempt, Call, text_sha
+from elometer.core.clock import utc_now
+from elometer.core.errors import AccessError, UsageError
+from elometer.core.limits import Gate, Permit
+from elometer.core.redact import Secret
+from elometer.core.text import gettext as _
+from elometer.core.urls import endpoint, url_fault
+from elometer.wire.attempts import ReplyMemory, Sent, TokenRatio, build_attempt
+from elometer.wire.classes import ERROR_CLASSES
+from elometer.wire.exchange import Exchange, Outcome, Timeouts
+from elometer.wire.failures import GatewayError, classify, failure_error
+from elometer.wire.protocols import protocol
+from elometer.wire.retry import RetryPolicy, decide
+from elometer.wire.transport import Transport
+
+if TYPE_CHECKING:
+    import httpx
+
+Auth = Literal["bearer", "x-api-key"]
+OnAttempt = Callable[[Attempt, str], Awaitable[None]]
+OnSent = Callable[[Call, int], None]
+OnChunk = Callable[[Call, int], None]
+OnWait = Callable[[Call, float, str], None]
+
+DEFAULT_AUTH: dict[str, Auth] = {"chat": "bearer", "responses": "bearer", "messages": "x-api-key"}
+SEED_HEADER = "x-elometer-seed"
+_encode = msgspec.json.Encoder().encode
+
+
+class _Prepared:
+    """A call made ready for its tries: everything that does not change from one to the next."""
+
+    __slots__ = ("content", "headers", "prompt_bytes", "prompt_sha", "protocol", "seed_sent", "url")
+
+    def __init__(
+        self, call: Call, url: httpx.URL, headers: list[tuple[bytes, bytes]], seed_header: bool
+    ) -> None:
+        self.protocol = protocol(call.protocol)
+        self.url = url
+        self.content = _encode(self.protocol.body(call))
+        self.headers = headers
+        prompt = _encode([call.system, *((message.role, message.content) for message in call.messages)])
+        self.prompt_sha = text_sha(prompt)
+        self.prompt_bytes = len(prompt)
+        in_header = seed_header and call.seed is not None
+        if in_header:
+            self.headers = [*headers, (SEED_HEADER.encode(), str(call.seed).encode())]
+        self.seed_sent = in_header or (call.seed is not None and self.protocol.sends_seed)
+
+
+class GatewayClient:
+    """Sends calls to one gateway with one key; an async context manager, entered once.
+
+    `gate_for(model)` gives the gate through which attempts of that model pass. `auth` None: a Bearer header
+    over chat and responses, `x-api-key` alone over messages. `seed_header` sends the seed as
+    `x-elometer-seed` too, which only the demo gateway reads.
+
+    Raises AccessError for a key that cannot be sent, UsageError for a root that is no URL.
+    """
+
+    def __init__(
+        self,
+        root_url: str,
+        key: Secret | None,
+        *,
+        gate_for: Callable[[str], Gate],
+        retry: RetryPolicy = RetryPolicy(),  # noqa: B008  # frozen
+        connections: int = 100,
+        timeout: Timeouts = Timeouts(),  # noqa: B008  # frozen
+        seed_header: bool = False,
+        auth: Auth | None = None,
+        extra_headers: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        _require_url(root_url)
+        _require_key(key)
+        self.root_url = root_url.rstrip("/")
+        self._key = key
+        self._gate_for = gate_for
+        self._retry = retry
+        self._timeout = timeout
+        self._seed_header = seed_header
+        self._auth = auth
+        self._extra_headers = dict(extra_headers or {})
+        self._clock = clock
+        self._sleep = sleep
+        self._draw = draw
+        self._transport = Transport(self.root_url, connections=connections, timeout=timeout)
+        self._ratios: dict[str, TokenRatio] = {}
+        self._memory = ReplyMemory()
+        self._routes: dict[str, tuple[httpx.URL, list[tuple[bytes, bytes]]]] = {}
+
+    async def __aenter__(self) -> Self:
+        await self._transport.open()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._transport.close()
+
+    async def send(
+        self,
+        call: Call,
+        *,
+        on_attempt: OnAttempt,
+        on_sent: OnSent | None = None,
+        on_chunk: OnChunk | None = None,
+        on_wait: OnWait | None = None,
+        first_attempt: int = 1,
+    ) -> Answer:
+        """Make a call until it is answered or given up; every HTTP try is one Attempt, given to `on_attempt`.
+
+        `on_attempt(attempt, text)` is awaited after the permit is released, also for a try that a
+        cancellation ended, and is not interrupted by one. `on_sent(call, number)` when a try goes out,
+        `on_chunk(call, chunks so far)` at each chunk of text, `on_wait(call, seconds, error class)` before a
+        wait. `first_attempt` numbers the first try of a resumed call. Raises GateClosed where the gate is
+        shut and nothing was tried.
+        """
+        ready = self._prepare(call)
+        gate = self._gate_for(call.model)
+        number, infra_used = first_attempt, 0
+        first_sent: float | None = None
+        while True:
+            queued = self._clock()
+            outcome: Outcome | None = None
+            sent: Sent | None = None
+            try:
+                async with gate.permit(retry=number > first_attempt) as permit:
+                    now = self._clock()
+                    first_sent = now if first_sent is None else first_sent
+                    sent = Sent(
+                        number, utc_now(), now - queued, ready.prompt_bytes, ready.prompt_sha, ready.seed_sent
+                    )
+                    if on_sent is not None:
+                        on_sent(call, number)
+                    outcome = await self._try(call, ready, on_chunk)
+                    _tell(permit, outcome)
+                    if outcome.cancelled:
+                        raise asyncio.CancelledError
+            except asyncio.CancelledError:
+                if outcome is not None and sent is not None:
+                    await self._report(call, sent, outcome, on_attempt)
+                raise
+            answer = await self._report(call, sent, outcome, on_attempt)
+            failure = outcome.failure
+            if failure is None:
+                return answer
+            elapsed = self._clock() - (first_sent if first_sent is not None else queued)
+            step = decide(self._retry, failure, infra_used=infra_used, elapsed_s=elapsed, draw=self._draw())
+            if not step.again:
+                return answer
+            infra_used += failure.wait == "backoff"
+            if on_wait is not None:
+                on_wait(call, step.wait_s or failure.retry_after_s or 0.0, failure.error_class)
+            if step.wait_s:
+                await self._sleep(step.wait_s)
+            number += 1
+
+    async def list_models(self) -> list[dict[str, Any]]:
+        """The models that the key sees (`GET …/v1/models`), as the gateway describes them.
+
+        Raises AccessError or GatewayError with the class of the failure.
+        """
+        import httpx
+
+        url = endpoint(self.root_url, "models")
+        headers = self._headers("chat" if self._auth != "x-api-key" else "messages")
+        try:
+            async with asyncio.timeout(self._timeout.total_s):
+                request = self._transport.request("GET", httpx.URL(url), headers, b"")
+                response = await self._transport.client.send(request, stream=True)
+                try:
+                    body = await response.aread()
+                finally:
+                    await response.aclose()
+        except self._transport.errors as error:
+            raise failure_error(classify(None, {}, b"", error), where=url) from None
+        found = _model_list(body) if response.status_code == 200 else None
+        if found is None:
+            raise failure_error(classify(response.status_code, dict(response.headers), body), where=url)
+        return found
+
+    def _prepare(self, call: Call) -> _Prepared:
+        route = self._routes.get(call.protocol)
+        if route is None:
+            import httpx
+
+            url = httpx.URL(endpoint(self.root_url, protocol(call.protocol).path))
+            route = self._routes[call.protocol] = (url, self._headers(call.protocol))
+        return _Prepared(call, *route, self._seed_header)
+
+    def _headers(self, name: str) -> list[tuple[bytes, bytes]]:
+        headers = {
+            "content-type": "application/json",
+            "accept": "application/json, text/event-stream",
+            # Raw bytes are split as they come; a compressed stream would also arrive in lumps.
+            "accept-encoding": "identity",
+            "user-agent": "elometer",
+            **protocol(name).headers,
+        }
+        if self._key is not None:
+            if (self._auth or DEFAULT_AUTH[name]) == "bearer":
+                headers["authorization"] = f"Bearer {self._key.reveal()}"
+            else:
+                headers["x-api-key"] = self._key.reveal()
+        headers.update({header.lower(): value for header, value in self._extra_headers.items()})
+        return [(header.encode("ascii"), value.encode("utf-8")) for header, value in headers.items()]
+
+    async def _try(self, call: Call, ready: _Prepared, on_chunk: OnChunk | None) -> Outcome:
+        request = self._transport.request("POST", ready.url, ready.headers, ready.content)
+        progress = None if on_chunk is None else lambda chunks: on_chunk(call, chunks)
+        exchange = Exchange(ready.protocol, self._clock, progress)
+        return await exchange.run(
+            self._transport.client, request, self._timeout.total_s, self._transport.errors
+        )
+
+    async def _report(self, call: Call, sent: Sent, outcome: Outcome, on_attempt: OnAttempt) -> Answer:
+        ratio = self._ratios.setdefault(call.model, TokenRatio())
+        attempt, text = build_attempt(call, sent, outcome, ratio, self._memory)
+        await _uninterrupted(on_attempt(attempt, text))
+        return Answer(text=text, attempt=attempt)
+
+
+def _tell(permit: Permit, outcome: Outcome) -> None:
+    """Tell the gate what the server did: refused for load, failed, or worked."""
+    failure = outcome.failure
+    if failure is None:
+        return
+    kind = ERROR_CLASSES[failure.error_class].retry
+    if kind == "gate":
+        permit.refused(failure.retry_after_s, why=failure.error_class)
+    elif kind == "slot":
+        # LiteLLM sends retry-after 60 for a missing slot that came free after 3 s.
+        permit.refused(0.0, why=failure.error_class)
+    elif kind == "backoff":
+        permit.overloaded()
+
+
+async def _uninterrupted(work: Awaitable[None]) -> None:
+    """Await to the end whatever happens to this task; a cancellation is raised afterwards.
+
+    What was paid must reach the ledger even if the start is being stopped.
+    """
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            if task.cancelled():
+                raise
+            cancelled = error
+        except BaseException:
+            if task.done():
+                break
+            raise
+    task.result()
+    if cancelled is not None:
+        raise cancelled
+
+
+def _model_list(body: bytes) -> list[dict[str, Any]] | None:
+    try:
+        document = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return None
+    listed = document.get("data", document.get("models")) if isinstance(document, dict) else document
+    return [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else None
+
+
+def _require_url(root_url: str) -> None:
+    fault = url_fault(root_url)
+    if fault is not None and fault.reason in ("empty", "space", "quotes", "no_scheme", "no_host"):
+        raise UsageError(
+            _("{url!r} is no base URL").format(url=root_url),
+            evidence=fault.reason,
+            fix=_("meant was probably {url}").format(url=fault.proposal) if fault.proposal else "",
+        )
+
+
+def _require_key(key: Secret | None) -> None:
+    """A key with characters that no header can hold is never sent: the libraries would show it in their
+    error.
+    """
+    if key is None:
+        return
+    value = key.reveal()
+    if not value.isascii() or not value.isprintable() or value != value.strip() or not value:
+        raise AccessError(
+            _("the key cannot be sent: it is empty or holds spaces, line ends or characters outside ASCII"),
+            fix=_("set it again without surrounding spaces or quotes"),
+        )
+
+
+__all__ = ["Auth", "GatewayClient", "GatewayError", "RetryPolicy", "Timeouts"]

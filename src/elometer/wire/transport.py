@@ -1,0 +1,145 @@
+"""The connections of one gateway: httpx on aiohttp's connector, HTTP/1.1, one client for the life of a start.
+
+httpx's own pool collapses from 64 calls in flight and would falsify latencies; HTTP/2 stops working after
+enough cancelled calls.
+"""
+
+from __future__ import annotations
+
+import ssl
+from functools import cache
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+if TYPE_CHECKING:
+    import aiohttp
+    import httpx
+
+    from elometer.wire.exchange import Timeouts
+
+KEEPALIVE_S = 60.0
+
+
+@cache
+def shared_tls() -> ssl.SSLContext:
+    """One context for all gateways: loading the certificates costs 60 ms."""
+    import httpx
+
+    return httpx.create_ssl_context(trust_env=True)
+
+
+def proxy_for(root_url: str) -> str | None:
+    """The proxy that the environment names for this root, read once; never one for this machine itself."""
+    parts = urlsplit(root_url)
+    host = parts.hostname or ""
+    if is_loopback(host) or proxy_bypass(host):
+        return None
+    proxies = getproxies()
+    return proxies.get(parts.scheme) or proxies.get("all")
+
+
+def is_loopback(host: str) -> bool:
+    """True for localhost and the addresses of this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Transport:
+    """Opens, holds and closes the one client; makes requests without the client's per-request merging."""
+
+    def __init__(self, root_url: str, *, connections: int, timeout: Timeouts) -> None:
+        self._root_url = root_url
+        self._connections = connections
+        self._timeout = timeout
+        self._client: httpx.AsyncClient | None = None
+        self.errors: tuple[type[BaseException], ...] = ()
+        self._extensions: dict[str, Any] = {}
+
+    @property
+    def client(self) -> httpx.AsyncClient:
+        """The open client."""
+        if self._client is None:
+            raise RuntimeError("the gateway client is used outside its context")
+        return self._client
+
+    async def open(self) -> None:
+        """Create the client; connections are made when they are needed."""
+        import aiohttp
+        import httpx
+        from httpx_aiohttp import AiohttpTransport
+
+        from elometer.wire.exchange import BodyTooLarge
+        from elometer.wire.protocols.reply import BadBody
+        from elometer.wire.sse import EventTooLarge
+
+        if self._client is not None:
+            raise RuntimeError("the gateway client is already open")
+        secure = self._root_url.startswith("https:")
+        tls = shared_tls() if secure else None
+        proxy = proxy_for(self._root_url)
+        timeout = httpx.Timeout(
+            self._timeout.read_s, connect=self._timeout.connect_s, pool=self._timeout.connect_s
+        )
+        self._extensions = {"timeout": timeout.as_dict()}
+        self._client = httpx.AsyncClient(
+            transport=AiohttpTransport(
+                verify=tls if tls is not None else False,
+                trust_env=False,
+                proxy=httpx.Proxy(proxy) if proxy else None,
+                client=lambda: self._session(aiohttp, tls),
+            ),
+            trust_env=False,
+            follow_redirects=False,
+            timeout=timeout,
+        )
+        self.errors = (
+            httpx.HTTPError,
+            httpx.InvalidURL,
+            httpx.StreamError,
+            aiohttp.ClientError,
+            OSError,
+            TimeoutError,
+            UnicodeEncodeError,
+            BadBody,
+            BodyTooLarge,
+            EventTooLarge,
+        )
+
+    def _session(self, library: Any, tls: ssl.SSLContext | None) -> aiohttp.ClientSession:
+        """aiohttp's session with our limit, without cookies: a gateway's cookie must not tie calls
+        together.
+        """
+        connector = library.TCPConnector(
+            limit=self._connections,
+            limit_per_host=0,
+            keepalive_timeout=KEEPALIVE_S,
+            ssl=tls if tls is not None else True,
+            ttl_dns_cache=300,
+        )
+        session: aiohttp.ClientSession = library.ClientSession(
+            connector=connector,
+            cookie_jar=library.DummyCookieJar(),
+            trust_env=False,
+            timeout=library.ClientTimeout(total=None),
+        )
+        return session
+
+    async def close(self) -> None:
+        """Close every connection."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    def request(
+        self, method: str, url: httpx.URL, headers: list[tuple[bytes, bytes]], content: bytes
+    ) -> httpx.Request:
+        """A request that carries exactly these headers (and host and length)."""
+        import httpx
+
+        return httpx.Request(method, url, headers=headers, content=content, extensions=self._extensions)
