@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
+from elometer.core.text import gettext as _
+from elometer.runs.costs import Estimate
+from elometer.runs.findings import Finding, lint, where
+from elometer.runs.power import detectable_delta_elo
 from elometer.runs.spec import Experiment, Strategy
 from elometer.runs.tasks import Task
+
+FEWEST_TASKS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +59,134 @@ def call_order(experiment: Experiment, block: Block) -> list[tuple[Strategy, int
 def calls_per_block(experiment: Experiment) -> dict[str, int]:
     """How many calls each strategy makes in a block."""
     return {strategy.name: strategy.samples for strategy in experiment.strategies}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What an experiment will take and what it can show.
+
+    `tokens_low`, `tokens_high`, `days` and `fits_budget` are None while nothing is known of the tokens;
+    `days` also where no daily budget is set. `detectable_delta_elo` is None where no difference can be shown.
+    """
+
+    tasks: int
+    runs: int
+    blocks: int
+    calls: int
+    calls_per_block: dict[str, int]
+    tokens_low: int | None
+    tokens_high: int | None
+    tokens_source: str
+    days: int | None
+    fits_budget: bool | None
+    detectable_delta_elo: float | None
+    findings: tuple[Finding, ...]
+
+
+def make_plan(
+    experiment: Experiment, task_ids: Sequence[str], clusters: int, now: datetime, estimate: Estimate | None
+) -> Plan:
+    """The plan for tasks that are named, written or not; `clusters` is how many of them are independent."""
+    blocks = len(task_ids) * experiment.sampling.runs
+    per_block = calls_per_block(experiment)
+    findings = lint(experiment, now)
+    missing = [name for name in per_block if estimate and name not in estimate.by_strategy]
+    if estimate and missing:
+        findings.append(_without_tokens(estimate, missing))
+        estimate = None
+    if estimate:
+        chosen = {name: estimate.by_strategy[name] for name in per_block}
+        estimate = Estimate(chosen, estimate.source)
+    budget = experiment.gateway.boundary.daily_budget_tokens
+    need = estimate.high * (1 + experiment.gateway.headroom) if estimate else None
+    days = math.ceil(need / budget) if need and budget else None
+    if estimate and budget and days and days > 1:
+        findings.append(_over_budget(experiment, estimate, budget, days))
+    findings += _outlived(experiment, now, days)
+    detectable = detectable_delta_elo(clusters, blocks, elo_scale=experiment.eval.elo_scale)
+    findings += _few_tasks(clusters)
+    return Plan(
+        tasks=len(task_ids),
+        runs=experiment.sampling.runs,
+        blocks=blocks,
+        calls=blocks * sum(per_block.values()),
+        calls_per_block=per_block,
+        tokens_low=estimate.low if estimate else None,
+        tokens_high=estimate.high if estimate else None,
+        tokens_source=estimate.source if estimate else "",
+        days=days,
+        fits_budget=None if need is None else budget is None or need <= budget,
+        detectable_delta_elo=detectable,
+        findings=tuple(findings),
+    )
+
+
+def _without_tokens(estimate: Estimate, missing: list[str]) -> Finding:
+    return Finding(
+        "tokens-unknown",
+        _("Tokens of {names} are not known, so neither are the plan's.").format(names=", ".join(missing)),
+        estimate.source,
+        _("Add their rows to the token table, or run a first block."),
+    )
+
+
+def _over_budget(experiment: Experiment, estimate: Estimate, budget: int, days: int) -> Finding:
+    factor = 1 + experiment.gateway.headroom
+    return Finding(
+        "over-budget",
+        _("{tokens:,} tokens do not fit {budget:,} a day.").format(tokens=estimate.high, budget=budget),
+        _("With {headroom:.0%} headroom the plan needs {need:,} tokens: {days} days ({source}).").format(
+            headroom=experiment.gateway.headroom,
+            need=round(estimate.high * factor),
+            days=days,
+            source=estimate.source,
+        ),
+        "; ".join([_("Take {days} days").format(days=days), *_cheaper(experiment, estimate, budget / factor)])
+        + ".",
+    )
+
+
+def _cheaper(experiment: Experiment, estimate: Estimate, most: float) -> list[str]:
+    """Designs that fit into one day: fewer runs, or without the dearest strategies."""
+    offers = []
+    runs = experiment.sampling.runs
+    fewer = int(most * runs // estimate.high)
+    if 1 <= fewer < runs:
+        tokens = round(estimate.high * fewer / runs)
+        offers.append(_("or set runs: {runs} ({tokens:,} tokens)").format(runs=fewer, tokens=tokens))
+    kept = dict(sorted(estimate.by_strategy.items(), key=lambda item: item[1][1]))
+    left: list[str] = []
+    while len(kept) > 2 and sum(high for _low, high in kept.values()) > most:
+        left.append(kept.popitem()[0])
+    tokens = round(sum(high for _low, high in kept.values()))
+    if left and tokens <= most:
+        names = ", ".join(reversed(left))
+        offers.append(_("or leave out {names} ({tokens:,} tokens)").format(names=names, tokens=tokens))
+    return offers
+
+
+def _outlived(experiment: Experiment, now: datetime, days: int | None) -> list[Finding]:
+    expires = experiment.gateway.boundary.expires_at
+    if days is None or expires is None or expires <= now or now + timedelta(days=days - 1) < expires:
+        return []
+    return [
+        Finding(
+            "outlives-key",
+            _("The plan takes {days} days, and the key expires before.").format(days=days),
+            where(experiment, "taotoken.key_boundary.expires_at"),
+            _("Renew the key first, or plan fewer calls."),
+        )
+    ]
+
+
+def _few_tasks(clusters: int) -> list[Finding]:
+    if clusters >= FEWEST_TASKS:
+        return []
+    return [
+        Finding(
+            "few-tasks",
+            _("So few tasks say little about others: intervals over tasks will be wide."),
+            _("{count} independent tasks").format(count=clusters),
+            _("Use {least} tasks or more; more tasks beat more runs.").format(least=FEWEST_TASKS),
+        )
+    ]

@@ -8,7 +8,10 @@ _OPTION = re.compile(r"(?:(?<=\s)|^)\(?([A-Z])[).:]\s+(?=\S)", re.MULTILINE)
 _WHOLE = re.compile(r"\W*([A-Za-z])\W*")
 _LED = re.compile(r"\W*([A-Z])\s*[).:]\s*\S.*", re.DOTALL)
 _SAID = re.compile(
-    r"(?i:\b(?:answer|choice|option)\b(?:\s+(?:is|would\s+be))?\s*[:=]?)[\s*_`(\[\"']*([A-Z])(?![A-Za-z'])"
+    r"(?i:\b(?:answer|choice|option)\b(?:\s+(?:is|would\s+be))?\s*[:=]?)[\s*_`(\[\"'$]*(?:\\(?:boxed|text)\{)*"
+    # A small letter only where the sentence ends behind it: `answer: b`, not `answer is a planet`.
+    r"([A-Z](?![A-Za-z'])|[a-z](?=[\s*_`)\]\"'}$]*(?:[.,;]|$)))",
+    re.MULTILINE,
 )
 _MARKED = re.compile(r"(?<!\w)\(?([A-Z])\)(?!\w)")
 _EDGE = " \t\r\n.,;:!*_`\"'()[]"
@@ -38,7 +41,7 @@ def chosen(text: str, options: dict[str, str]) -> str | None:
         return whole[1].upper()
     if _folded(text) in by_text:
         return by_text[_folded(text)]
-    said = [match[1] for match in _SAID.finditer(text) if match[1] in options]
+    said = [letter for letter in map(str.upper, _SAID.findall(text)) if letter in options]
     if said:
         return said[-1]
     led = _LED.fullmatch(text)

@@ -78,7 +78,10 @@ class Exact:
         return text.strip() if self.strip else text
 
     def key(self, extracted: str) -> str:
-        text = extracted.strip() if self.strip else extracted
+        """The text; with `strip` also without the marks of emphasis (`**10**`) that surround it."""
+        text = extracted
+        if self.strip:
+            text = text.strip().strip("*`").strip() or text.strip()
         return text.casefold() if self.ignore_case else text
 
     def grade(self, extracted: str) -> Grade:

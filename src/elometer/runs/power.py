@@ -1,0 +1,54 @@
+"""How small a difference a plan can show: power 80 %, two-sided 5 %, over tasks."""
+
+from __future__ import annotations
+
+import math
+
+POWER = 0.80
+LEVEL = 0.05
+# Assumptions until an experiment has its own numbers: the standard deviation of one comparison of two equal
+# strategies with ties as half wins (simulated majority votes gave 0.35), and how alike the runs of a task are.
+SCORE_SD = 0.35
+INTRA_TASK = 0.1
+
+
+def score_sd(difference: float, at_null: float = SCORE_SD) -> float:
+    """The standard deviation of a half-tie score with mean 1/2 + difference.
+
+    With a share q of decisive comparisons its variance is q/4 - difference². At no difference q follows from
+    `at_null`; it is taken to grow in proportion, to 1 where one strategy always wins.
+    """
+    tied = 1 - 4 * at_null**2
+    decisive = 1 - tied * (1 - 2 * difference)
+    return math.sqrt(max(0.0, decisive / 4 - difference**2))
+
+
+def detectable_delta_elo(
+    clusters: int, task_runs: int, *, elo_scale: float = 400.0, intra_task: float = INTRA_TASK
+) -> float | None:
+    """The true ΔElo of two strategies at which the test finds a difference in 80 of 100 experiments.
+
+    Over `clusters` independent tasks with `task_runs` (task, run) pairs in all. The mean score 1/2 + d that is
+    found so often solves P(T > t_crit) = 0.8 for T noncentral t with clusters - 1 degrees of freedom and
+    noncentrality d / SE, where SE = score_sd(d) · √(design / task_runs) and design = 1 + (runs per task - 1) ·
+    intra_task. ΔElo = elo_scale · log10((1/2 + d) / (1/2 - d)), which is 695 · d for small d at scale 400.
+
+    None for a single task, whose differences say nothing about others.
+    """
+    if clusters < 2 or task_runs < clusters:
+        return None
+    # The two functions alone: scipy.stats takes a second to import.
+    from scipy.special import nctdtrinc, stdtrit
+
+    critical = float(stdtrit(clusters - 1, 1 - LEVEL / 2))
+    noncentrality = float(nctdtrinc(clusters - 1, 1 - POWER, critical))
+    design = 1 + (task_runs / clusters - 1) * intra_task
+    factor = noncentrality * math.sqrt(design / task_runs)
+    low, high = 0.0, 0.5
+    for _step in range(60):
+        middle = (low + high) / 2
+        if middle < factor * score_sd(middle):
+            low = middle
+        else:
+            high = middle
+    return elo_scale * math.log10((0.5 + low) / (0.5 - low))
