@@ -24,7 +24,7 @@ from elometer.tui.terminal import ANSI, Terminal, read_terminal
 from elometer.tui.verbs import Verbs
 
 TOOL_NAMES = {"claude-code": "cc", "codex": "cx", "openai-compatible": "api"}
-FIT_PAUSE_S = 1.0
+FIT_PAUSE_S = 2.0
 SECOND_CTRL_C_S = 2.0
 PANES_GROUP = Binding.Group(_("Panes"), compact=True)
 

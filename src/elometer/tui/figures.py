@@ -35,6 +35,25 @@ def decimal(number: float | None, places: int = 2) -> str:
     return UNKNOWN if number is None else f"{number:.{places}f}"
 
 
+def short(number: float | None) -> str:
+    """Three figures that mean something: `0.06`, `2.55`, `26.3`, `178`; a dash for None."""
+    if number is None:
+        return UNKNOWN
+    return f"{number:.{_places(number)}f}".replace("-", "−")
+
+
+def short_interval(low: float | None, high: float | None) -> str:
+    """`[−0.12, +2.55]` with as many places as its wider end bears; a dash where one end is unknown."""
+    if low is None or high is None:
+        return UNKNOWN
+    places = _places(max(abs(low), abs(high)))
+    return f"[{signed(low, places)}, {signed(high, places)}]"
+
+
+def _places(number: float) -> int:
+    return 2 if abs(number) < 9.995 else 1 if abs(number) < 99.95 else 0
+
+
 def signed(number: float | None, places: int = 1) -> str:
     """`+28.0`, `−5.3`; a dash for None."""
     if number is None:

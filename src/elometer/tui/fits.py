@@ -62,7 +62,7 @@ class Fit(Protocol):
 
 
 PROVISIONAL = (
-    Column("strategy", _("strategy"), 10, "left", grow=True),
+    Column("strategy", _("strategy"), 10, "left", grow=8),
     Column("elo", _("Elo"), 7),
     Column("interval", _("95 % interval"), 19, drop=2),
     Column("delta", _("ΔElo"), 7),

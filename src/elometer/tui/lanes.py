@@ -10,11 +10,11 @@ from elometer.core.text import ngettext
 from elometer.runs.state import Lane, RunState
 from elometer.tui.figures import UNKNOWN, bar, compact, count, count_in, decimal, duration, share
 from elometer.tui.session import LaneRates, remaining_seconds
-from elometer.tui.widgets.lines import Line, Piece
+from elometer.tui.widgets.lines import Line, Piece, fit_cells
 from elometer.tui.widgets.rows import Column, Row
 
 COLUMNS = (
-    Column("strategy", _("strategy"), 10, "left", grow=True),
+    Column("strategy", _("strategy"), 10, "left", grow=8),
     Column("bar", "", 14, "left", drop=9),
     Column("calls", _("calls"), 9),
     Column("flying", _("fly"), 3),
@@ -27,6 +27,8 @@ COLUMNS = (
     Column("score", _("score"), 5),
     Column("estimated", _("est."), 6, drop=8),
 )
+
+LABEL = 16  # cells of the words before a bar, so that bars stand under one another
 
 PHASES = {
     "idle": _("idle"),
@@ -91,9 +93,8 @@ def header_lines(state: RunState, now: float, width: int, cap_wanted: int | None
 
 def _progress(state: RunState, now: float, width: int) -> Line:
     fraction = state.blocks_done / state.blocks if state.blocks else 0.0
-    text = " " + _("blocks {done}/{planned}").format(
-        done=count(state.blocks_done), planned=count(state.blocks)
-    )
+    text = _("blocks {done}/{planned}").format(done=count(state.blocks_done), planned=count(state.blocks))
+    text = " " + fit_cells(text, LABEL)
     elapsed = (
         None
         if state.started_at is None
@@ -112,7 +113,7 @@ def _progress(state: RunState, now: float, width: int) -> Line:
 
 
 def _bar_width(text: str, tail: str, width: int) -> int:
-    return max(4, min(40, width - len(text) - len(tail) - 3))
+    return max(4, min(40, width - len(text) - len(tail) - 4))
 
 
 def _budget(state: RunState, width: int) -> Line:
@@ -122,7 +123,7 @@ def _budget(state: RunState, width: int) -> Line:
     if state.budget_share is None or not opened.budget_tokens:
         return ((" " + _("budget not set, spent {spent}").format(spent=count(state.spent_tokens)), "muted"),)
     spent = opened.spent_today + state.spent_tokens
-    text = " " + _("budget today")
+    text = " " + fit_cells(_("budget today"), LABEL)
     tail = "  " + _("{share} of {budget}, spent {spent}").format(
         share=share(state.budget_share), budget=count(opened.budget_tokens), spent=count(spent)
     )

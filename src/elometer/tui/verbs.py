@@ -8,9 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+
+from elometer.core.redact import redact
 
 if TYPE_CHECKING:
+    from elometer.jobs.profiles import ProfileRow
+    from elometer.jobs.watch import StartSummary
+    from elometer.ledger.index import LineIndex
+    from elometer.ledger.totals import Totals
+    from elometer.profiles.model import Problem, Tool
+    from elometer.profiles.presets import Preset
     from elometer.runs.state import RunState
 
 
@@ -33,26 +41,39 @@ class Verbs:
 
         return StartWatch(folder)
 
-    def starts(self) -> Sequence[Any]:
-        """Experiments of the workspace with the status of their last start, newest first."""
-        from elometer.jobs.starts import list_starts
+    def starts(self) -> Sequence[StartSummary]:
+        """Experiments of the workspace and how each stands, the one that moved last first."""
+        from elometer.jobs.starts import all_starts
 
-        return list_starts()
+        return all_starts()
 
     def start_demo(self) -> Path:
-        """Start the demo in a process of its own; the folder to watch."""
-        from elometer.jobs.demo import start_demo
+        """Begin a demo in a process of its own; the folder to watch."""
+        from elometer.jobs.demo import create_demo
 
-        return start_demo()
+        return self.start_run(create_demo())
 
     def start_run(self, target: Path) -> Path:
-        """Start or resume an experiment in a process of its own; the folder to watch."""
-        from elometer.jobs.run import start_run
+        """Begin or resume an experiment in a process of its own; the folder to watch."""
+        from elometer.jobs.prepare import prepare
+        from elometer.jobs.run import RunOptions, spawn
 
-        return start_run(target)
+        prepared = prepare(target)
+        spawn(prepared, RunOptions())
+        return prepared.folder.path
 
-    def set_state(self, folder: Path, state: str) -> None:
-        """Ask a start to be `running`, `paused` or `stopping`."""
+    def last_words(self, folder: Path, lines: int = 3) -> list[str]:
+        """The end of what the start's process printed: why it said nothing else."""
+        from elometer.runs.folder import ExperimentFolder
+
+        try:
+            text = ExperimentFolder(folder).log.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return []
+        return [redact(line) for line in text.splitlines()[-lines:]]
+
+    def set_state(self, folder: Path, state: Literal["running", "paused", "stopping"]) -> None:
+        """Ask a start to be in a state."""
         from elometer.jobs.control import set_state
 
         set_state(folder, state)
@@ -63,12 +84,61 @@ class Verbs:
 
         set_limit(folder, limit)
 
+    def ledger_index(self, path: Path) -> LineIndex:
+        """Where each line of a ledger starts."""
+        from elometer.ledger.index import LineIndex
+
+        return LineIndex(path)
+
+    def ledger_totals(self, path: Path, by: str) -> Totals:
+        """Sums of a ledger; reads what is new since the last time."""
+        from elometer.ledger.totals import totals
+
+        return totals([path], by)
+
+    def profiles(self) -> Sequence[ProfileRow]:
+        """The store's profiles. Commands that are key sources are not run for a list."""
+        from elometer.jobs.profiles import list_profiles
+
+        return list_profiles(run_commands=False)
+
+    def presets(self) -> Sequence[Preset]:
+        """What `sample_profiles` offers."""
+        from elometer.jobs.profiles import presets
+
+        return presets()
+
+    def add_profile(
+        self,
+        *,
+        tool: str,
+        name: str | None,
+        base_url: str | None,
+        key: str | None,
+        key_source: str | None,
+        model: str | None,
+    ) -> Sequence[Problem]:
+        """Save a profile; what is odd about it. Raises UsageError for what keeps it out."""
+        from elometer.jobs.profiles import add_profile
+        from elometer.profiles.model import Profile
+
+        profile = Profile(
+            name=name or "", tool=cast("Tool", tool), base_url=base_url or "", key=key, model=model
+        )
+        return add_profile(profile, key_source=key_source)
+
+    def active_profiles(self) -> dict[str, str]:
+        """Name of the active profile by tool."""
+        return {row.tool: row.name for row in self.profiles() if row.active}
+
     def current_fit(self, folder: Path) -> Any:
         """The fit of what is on disk; None while nothing can be compared. Computes: call it in a thread."""
         from elometer.jobs.result import current_fit
 
         return current_fit(folder)
 
-    def active_profiles(self) -> dict[str, str]:
-        """Name of the active profile by tool."""
-        return {}
+    def checks(self, folder: Path | None, only: str | None = None) -> Sequence[Any]:
+        """Rows of the static checks; those of an experiment too where `folder` is one."""
+        from elometer.jobs.checks import run_static
+
+        return run_static(folder, only=only)

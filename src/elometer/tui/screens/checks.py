@@ -1,5 +1,131 @@
+"""Checks: what stands in the way of a run, with the proof and the fix."""
+
+from __future__ import annotations
+
+import asyncio
+import textwrap
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from textual import events, work
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.widget import Widget
+
+from elometer.core.errors import ElometerError
+from elometer.core.text import gettext as _
+from elometer.tui.check_rows import COLUMNS, check_rows, detail_lines, summary_line
 from elometer.tui.screens.pane import Pane
+from elometer.tui.widgets.lines import Lines
+from elometer.tui.widgets.rows import Rows
 
 
 class ChecksPane(Pane):
+    """Static checks: they read files and the environment, and never the network."""
+
     NAME = "checks"
+    HELP = """
+    # Checks
+    Each row is a question; `✗ fail` stands in the way of a run, `! warn` deserves a look, `? unknown` could not
+    be answered here. Evidence, cause and fix of the chosen row are beside or below it.
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r", "again(False)", _("Rerun"), id="checks.again"),
+        Binding("R", "again(True)", _("Rerun all"), id="checks.all"),
+        Binding("y", "copy_fix", _("Copy fix"), id="checks.copy"),
+    ]
+    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [
+        (0, "-narrow"),
+        (72, "-normal"),
+        (110, "-wide"),
+    ]
+    DEFAULT_CSS = """
+    ChecksPane {
+        #body { layout: vertical; padding: 0 1; }
+        #check-summary { height: 1; }
+        #check-body { layout: vertical; height: 1fr; }
+        #checks { height: 1fr; }
+        #evidence { height: auto; max-height: 10; margin: 1 0 0 0; }
+        &.-short #evidence { max-height: 5; margin: 0; }
+        &.-wide #check-body { layout: horizontal; }
+        &.-wide #checks { width: 1fr; height: 100%; }
+        &.-wide #evidence { width: 1fr; height: 100%; max-height: 100%; margin: 0 0 0 2; }
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._found: list[Any] = []
+        self._asked = False
+
+    def compose_body(self) -> Iterable[Widget]:
+        yield Container(
+            Lines(id="check-summary"),
+            Container(Rows(COLUMNS, cursor=True, id="checks"), Lines(id="evidence"), id="check-body"),
+            id="body",
+        )
+
+    def pull(self) -> None:
+        if not self._asked:
+            self._asked = True
+            self._ask(None)
+
+    @work(group="checks", exclusive=True)
+    async def _ask(self, only: str | None) -> None:
+        summary = self.query_one("#check-summary", Lines)
+        summary.set_lines([((_("asking …"), "muted"),)])
+        folder = self.session.folder
+        try:
+            found = await asyncio.to_thread(self.session.verbs.checks, folder, only)
+        except (ElometerError, OSError) as fault:
+            self.own_app.say(fault)
+            summary.set_lines([((_("not answered; R asks again"), "warning"),)])
+            return
+        if only is None:
+            self._found = list(found)
+        else:
+            answers = {row.check.id: row for row in found}
+            self._found = [answers.get(row.check.id, row) for row in self._found]
+        self.query_one("#checks", Rows).set_rows(check_rows(self._found))
+        summary.set_lines([summary_line(self._found)])
+        self._detail()
+
+    def _chosen(self) -> Any | None:
+        key = self.query_one("#checks", Rows).current
+        return next((row for row in self._found if row.check.id == key), None)
+
+    def _detail(self) -> None:
+        evidence = self.query_one("#evidence", Lines)
+        width = self.size.width // 2 - 3 if self.has_class("-wide") else self.size.width - 3
+        lines = [
+            ((part, style),)
+            for text, style in detail_lines(self._chosen())
+            for part in textwrap.wrap(text, max(20, width)) or [""]
+        ]
+        evidence.set_lines(lines)
+        evidence.scroll_to(y=0, animate=False)
+
+    def on_rows_moved(self) -> None:
+        self._detail()
+
+    def on_resize(self, event: events.Resize) -> None:
+        if self.is_mounted:
+            self.call_after_refresh(self._detail)
+
+    def action_again(self, everything: bool) -> None:
+        """Ask the chosen question again, or all of them."""
+        chosen = self._chosen()
+        self._ask(None if everything or chosen is None else chosen.check.id)
+
+    def action_copy_fix(self) -> None:
+        """Send the fix to the terminal's clipboard."""
+        chosen = self._chosen()
+        if chosen is None or not chosen.result.fix:
+            self.notify(_("This row needs no fix."))
+            return
+        self.app.copy_to_clipboard(chosen.result.fix)
+        self.notify(
+            _("Sent to the terminal by OSC 52. In tmux that needs 'set -g set-clipboard on'."),
+            title=chosen.result.fix,
+            markup=False,
+        )

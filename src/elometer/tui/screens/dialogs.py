@@ -45,3 +45,42 @@ class Question(ModalScreen[bool]):
     def action_answer(self, answer: bool) -> None:
         """Close with the answer."""
         self.dismiss(answer)
+
+
+class TextDialog(ModalScreen[None]):
+    """Lines to read; `q`, Enter or Escape closes."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q,enter,escape", "close", _("Close"), key_display="q", id="text.close"),
+        Binding("down,j", "scroll(1)", _("Down"), show=False, id="text.down"),
+        Binding("up,k", "scroll(-1)", _("Up"), show=False, id="text.up"),
+        Binding("pagedown,space", "scroll(10)", _("Page down"), show=False, id="text.pagedown"),
+        Binding("pageup", "scroll(-10)", _("Page up"), show=False, id="text.pageup"),
+    ]
+    DEFAULT_CSS = """
+    TextDialog { align: center middle; background: $background; }
+    TextDialog > Vertical {
+        width: 100; max-width: 96%; height: auto; max-height: 90%; border: round $border; padding: 0 1;
+        background: $background;
+    }
+    TextDialog #text { max-height: 1fr; }
+    """
+
+    def __init__(self, title: str, lines: list[str]) -> None:
+        super().__init__()
+        self.words, self.text_lines = title, lines
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = self.words
+            yield Lines([((line, ""),) for line in self.text_lines], id="text")
+        yield Footer(compact=True, show_command_palette=False)
+
+    def action_scroll(self, step: int) -> None:
+        """Further down or up."""
+        text = self.query_one("#text", Lines)
+        text.scroll_to(y=text.scroll_offset.y + step, animate=False)
+
+    def action_close(self) -> None:
+        """Back to the pane."""
+        self.dismiss(None)

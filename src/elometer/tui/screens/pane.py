@@ -32,12 +32,17 @@ class Pane(Screen[None]):
     """A mode's screen. `pull` is called by the app's timer while the pane is what the user looks at."""
 
     NAME: ClassVar[str] = ""
+    AUTO_FOCUS = "Rows"
     HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [
         (0, "-narrow"),
         (72, "-normal"),
         (140, "-wide"),
     ]
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-short"), (22, "-tall")]
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [
+        (0, "-short"),
+        (22, "-tall"),
+        (32, "-high"),
+    ]
     DEFAULT_CSS = """
     Pane { background: $background; color: $foreground; }
     Pane > #body { height: 1fr; }

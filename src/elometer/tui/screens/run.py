@@ -12,6 +12,7 @@ from textual.containers import Container
 from textual.widget import Widget
 
 from elometer.core.text import gettext as _
+from elometer.tui.curve import Curve
 from elometer.tui.lanes import COLUMNS, header_lines, lane_rows
 from elometer.tui.screens.pane import Pane
 from elometer.tui.widgets.lines import Lines
@@ -45,7 +46,9 @@ class RunPane(Pane):
         #header { padding: 0; margin: 1 0 0 0; }
         #lanes { margin: 1 1 0 1; max-height: 60%; }
         #fit-title { margin: 1 1 0 1; }
-        #provisional { margin: 0 1; max-height: 1fr; }
+        #provisional { margin: 0 1; }
+        #curve { margin: 1 1 0 1; display: none; }
+        &.-high #curve { display: block; }
         &.-short #header, &.-short #lanes, &.-short #fit-title { margin-top: 0; }
     }
     """
@@ -58,6 +61,7 @@ class RunPane(Pane):
             Rows(COLUMNS, id="lanes"),
             Lines(id="fit-title"),
             Rows(PROVISIONAL, id="provisional"),
+            Curve(id="curve"),
             id="body",
         )
 
@@ -101,6 +105,7 @@ class RunPane(Pane):
             [provisional_title(session.fit, session.fit_error, session.state)]
         )
         self.query_one("#provisional", Rows).set_rows(provisional_rows(session.fit))
+        self.query_one(Curve).show(session.fit, session.fit_version)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         session = self.own_app.session

@@ -19,7 +19,7 @@ from elometer.tui.widgets.lines import Lines
 from elometer.tui.widgets.rows import Column, Row, Rows
 
 COLUMNS = (
-    Column("name", _("experiment"), 24, "left", grow=True),
+    Column("name", _("experiment"), 24, "left", grow=200),
     Column("status", _("status"), 12, "left"),
     Column("blocks", _("blocks"), 9),
     Column("tokens", _("tokens"), 11, drop=2),

@@ -28,6 +28,10 @@ def fit_cells(text: str, width: int, align: str = "left") -> str:
     return gap + text if align == "right" else text + gap
 
 
+def _cells(line: Line) -> int:
+    return sum(cell_len(text) for text, _style in line)
+
+
 class Lines(ScrollView, can_focus=False):
     """Lines of styled pieces, drawn by the line API; scrolls where there are more than fit."""
 
@@ -72,13 +76,13 @@ class Lines(ScrollView, can_focus=False):
             return
         for y, (before, after) in enumerate(zip(old, new, strict=True)):
             if before != after:
-                self.refresh_line(y)
+                self.refresh_line(y, max(_cells(before), _cells(after)))
 
-    def refresh_line(self, y: int) -> None:
-        """Repaint one line, if it is on the screen."""
+    def refresh_line(self, y: int, width: int | None = None) -> None:
+        """Repaint one line, if it is on the screen; its first `width` cells where the rest stays blank."""
         top = y - self.scroll_offset.y
         if 0 <= top < self.size.height:
-            self.refresh(Region(0, top, self.size.width, 1))
+            self.refresh(Region(0, top, self.size.width if width is None else min(width, self.size.width), 1))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return len(self._lines)
@@ -99,4 +103,7 @@ class Lines(ScrollView, can_focus=False):
             for text, style in line
             if text
         ]
-        return Strip(segments).adjust_cell_length(width, base)
+        strip = Strip(segments)
+        if strip.cell_length > width > 1:
+            strip = Strip([*strip.crop(0, width - 1), Segment("…", base)])
+        return strip.adjust_cell_length(width, base)

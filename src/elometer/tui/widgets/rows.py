@@ -21,7 +21,7 @@ from elometer.tui.widgets.lines import Line, Lines, Piece, fit_cells
 class Column:
     """`drop` orders what goes first when the screen is narrow: the highest first, 0 never.
 
-    `grow` columns share the cells that are left over.
+    `grow` is how many of the cells that are left over a column may take.
     """
 
     key: str
@@ -29,7 +29,7 @@ class Column:
     width: int
     align: Literal["left", "right"] = "right"
     drop: int = 0
-    grow: bool = False
+    grow: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,10 @@ def lay_out(columns: Sequence[Column], width: int) -> list[tuple[Column, int]]:
         shown.remove(max(droppable, key=lambda column: column.drop))
     left = width - (sum(column.width + 1 for column in shown) - 1)
     growing = [column for column in shown if column.grow]
-    extra = {}
+    extra: dict[str, int] = {}
     for position, column in enumerate(growing):
-        extra[column.key] = max(0, left) * (position + 1) // len(growing) - sum(extra.values())
+        extra[column.key] = min(column.grow, max(0, left) // (len(growing) - position))
+        left -= extra[column.key]
     return [(column, column.width + extra.get(column.key, 0)) for column in shown]
 
 
@@ -165,18 +166,23 @@ class Rows(Lines, can_focus=True):
         self._rebuild()
 
     def _rebuild(self) -> None:
-        width = max(1, self.scrollable_content_region.width or self.size.width)
+        width = self.scrollable_content_region.width
         self._built_width = width
+        if not width:  # not laid out yet: only the height is known
+            self.set_lines([()] * (len(self._rows) + 1))
+            return
         self._layout_columns = lay_out(self.columns, width)
-        head: Line = (
-            (
-                " ".join(
-                    fit_cells(column.title, cells, column.align) for column, cells in self._layout_columns
-                ),
-                "muted",
-            ),
-        )
-        self.set_lines([head, *(self._line(row, width) for row in self._rows)])
+        self.set_lines([self._head(), *(self._line(row, width) for row in self._rows)])
+
+    def _head(self) -> Line:
+        titles = (fit_cells(column.title, cells, column.align) for column, cells in self._layout_columns)
+        return ((" ".join(titles), "muted"),)
+
+    def _at_cursor(self, row: int) -> bool:
+        return row == self.cursor and 0 <= row < len(self._rows) and not self._rows[row].heading
+
+    def _last(self) -> int:
+        return len(self._rows) - 1
 
     def _line(self, row: Row, width: int) -> Line:
         if row.heading:
@@ -200,7 +206,7 @@ class Rows(Lines, can_focus=True):
         if y == 0:
             return self.strip(self.line_at(0))
         at = y + self.scroll_offset.y
-        if self.has_cursor and at - 1 == self.cursor and self._rows and not self._rows[self.cursor].heading:
+        if self.has_cursor and self._at_cursor(at - 1):
             name = "rows--cursor" if self.has_focus else "rows--cursor-blurred"
             style = self.get_component_rich_style(name)
             text = "".join(text for text, _style in self.line_at(at))
@@ -209,11 +215,11 @@ class Rows(Lines, can_focus=True):
             )
         return self.strip(self.line_at(at))
 
-    def refresh_line(self, y: int) -> None:
+    def refresh_line(self, y: int, width: int | None = None) -> None:
         if y == 0:
             self.refresh(Region(0, 0, self.size.width, 1))
         elif y - self.scroll_offset.y > 0:  # the heading lies over what is scrolled beneath it
-            super().refresh_line(y)
+            super().refresh_line(y, width)
 
     def on_focus(self) -> None:
         self.refresh_line(self.cursor + 1)
@@ -223,7 +229,7 @@ class Rows(Lines, can_focus=True):
 
     def _nearest(self, at: int, step: int) -> int:
         """The place at or after `at` in the direction of `step` that can be chosen; else in the other one."""
-        last = len(self._rows) - 1
+        last = self._last()
         at = max(0, min(last, at))
         for way in (step, -step):
             probe = at
@@ -235,7 +241,7 @@ class Rows(Lines, can_focus=True):
 
     def move_to(self, at: int, step: int = 1) -> None:
         """Put the cursor on a row, or on the nearest one in the direction of `step`."""
-        if not self._rows:
+        if self._last() < 0:
             return
         before = self.cursor
         self.cursor = self._nearest(at, step)
@@ -251,7 +257,8 @@ class Rows(Lines, can_focus=True):
         """Scroll so far that the cursor can be seen, with the heading above it."""
         page = max(1, self.size.height - 1)
         top = self.scroll_offset.y
-        first = 0 if all(row.heading for row in self._rows[: self.cursor]) else self.cursor
+        leading = self._rows[: self.cursor]
+        first = 0 if leading and all(row.heading for row in leading) else self.cursor
         if first < top:
             self.scroll_to(y=first, animate=False)
         elif self.cursor >= top + page:
@@ -275,9 +282,9 @@ class Rows(Lines, can_focus=True):
     def action_edge(self, side: int) -> None:
         """The first or the last row."""
         if self.has_cursor:
-            self.move_to(0 if side < 0 else len(self._rows) - 1, -side)
+            self.move_to(0 if side < 0 else self._last(), -side)
         else:
-            self.scroll_to(y=0 if side < 0 else len(self._rows), animate=False)
+            self.scroll_to(y=0 if side < 0 else self._last() + 1, animate=False)
 
     def action_choose(self) -> None:
         """Tell the pane which row was chosen."""

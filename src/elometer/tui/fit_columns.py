@@ -1,0 +1,143 @@
+"""The Fit pane as text: columns as data over a fit's rows, what is not resolved, and what would resolve it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from elometer.core.text import gettext as _
+from elometer.tui.figures import (
+    UNKNOWN,
+    count,
+    count_in,
+    decimal,
+    interval,
+    share,
+    short,
+    short_interval,
+    signed,
+)
+from elometer.tui.fits import resolved_word
+from elometer.tui.widgets.lines import Line
+from elometer.tui.widgets.rows import Column, Row
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A column and how its cell follows from a strategy's row of the fit."""
+
+    column: Column
+    cell: Callable[[Any], str]
+    of_step: bool = False  # a quantity of the step from the strategy before; the first row has none
+
+
+def _value(name: str, show: Callable[[Any], str]) -> Callable[[Any], str]:
+    return lambda row: show(getattr(row, name, None))
+
+
+def _number(places: int) -> Callable[[Any], str]:
+    return lambda value: decimal(value, places)
+
+
+STRATEGY = Quantity(Column("strategy", _("strategy"), 9, "left", grow=8), lambda row: str(row.strategy))
+RESOLVED = Quantity(Column("resolved", _("sure?"), 6, "left"), lambda row: "")
+FOUNDING = (
+    STRATEGY,
+    Quantity(Column("tokens", _("tokens"), 8), lambda row: count_in(row.total_tokens, 8)),
+    Quantity(Column("elo", _("Elo"), 6), _value("elo", _number(1))),
+    Quantity(Column("delta", _("ΔElo"), 6), _value("delta_elo", signed), of_step=True),
+    Quantity(
+        Column("delta_token", _("Δtoken"), 7, drop=1),
+        lambda row: count_in(row.delta_token, 7),
+        of_step=True,
+    ),
+    Quantity(Column("marginal", _("ΔE/1k"), 6, drop=2), _value("marginal_elo_per_1k", short), of_step=True),
+    Quantity(Column("per_run", _("/run"), 6), _value("marginal_per_1k_task_run", short), of_step=True),
+    Quantity(
+        Column("interval", _("95 % of /run"), 14, drop=3),
+        lambda row: short_interval(getattr(row, "marginal_lo", None), getattr(row, "marginal_hi", None)),
+        of_step=True,
+    ),
+    RESOLVED,
+)
+MORE = (
+    Quantity(
+        Column("elo_interval", _("Elo 95 %"), 16),
+        lambda row: (
+            UNKNOWN if row.elo_lo is None or row.elo_hi is None else f"[{row.elo_lo:.0f}, {row.elo_hi:.0f}]"
+        ),
+    ),
+    Quantity(
+        Column("delta_interval", _("ΔElo 95 %"), 16),
+        lambda row: interval(row.delta_lo, row.delta_hi),
+        of_step=True,
+    ),
+    Quantity(Column("doubling", _("per ×2"), 7), _value("elo_per_doubling", _number(1)), of_step=True),
+    Quantity(Column("elo_per_1k", _("gain/1k"), 8), _value("elo_per_1k", short), of_step=True),
+    Quantity(Column("per_task_run", _("tok/run"), 8), _value("tokens_per_task_run", count)),
+    Quantity(Column("vs_anchor", _("win:anchor"), 10), _value("win_rate_vs_anchor", _number(3))),
+    Quantity(Column("round_robin", _("win:all"), 7), _value("win_rate_round_robin", _number(3))),
+    Quantity(Column("ties", _("ties"), 5), _value("ties", count)),
+    Quantity(Column("runs", _("runs"), 5), _value("runs", count)),
+    Quantity(Column("calls", _("calls"), 6), _value("calls", count)),
+    Quantity(Column("excluded", _("excl."), 5), _value("excluded", count)),
+    Quantity(Column("unused", _("unused"), 6), _value("unused_token_share", share)),
+    Quantity(Column("estimated", _("est."), 5), _value("estimated_token_share", share)),
+    Quantity(Column("k", _("k"), 3), _value("k", count)),
+    Quantity(Column("role", _("role"), 8, "left"), _value("role", lambda value: str(value or ""))),
+)
+
+
+def pages(width: int) -> list[tuple[Quantity, ...]]:
+    """The founding columns, then the rest in as many screens as the width asks for."""
+    found: list[tuple[Quantity, ...]] = [FOUNDING]
+    page: list[Quantity] = [STRATEGY]
+    used = STRATEGY.column.width
+    for quantity in MORE:
+        if used + 1 + quantity.column.width > width and len(page) > 1:
+            found.append(tuple(page))
+            page, used = [STRATEGY], STRATEGY.column.width
+        page.append(quantity)
+        used += 1 + quantity.column.width
+    found.append(tuple(page))
+    return found
+
+
+def fit_rows(fit: Any, quantities: Sequence[Quantity]) -> list[Row]:
+    """One row per strategy; what the data do not resolve is muted and says `? no`."""
+    rows = []
+    for position, strategy in enumerate(fit.strategies):
+        first = position == 0
+        cells = {
+            quantity.column.key: "" if first and quantity.of_step else quantity.cell(strategy)
+            for quantity in quantities
+        }
+        if any(quantity is RESOLVED for quantity in quantities):
+            cells["resolved"] = resolved_word(strategy, first)
+        rows.append(Row(strategy.strategy, cells, style="" if strategy.resolved or first else "muted"))
+    return rows
+
+
+def summary_lines(fit: Any) -> list[Line]:
+    """What the fit rests on, then what cannot be said."""
+    lines: list[Line] = []
+    if not fit.identified:
+        chain = " > ".join("{" + ", ".join(group) + "}" for group in fit.components)
+        lines.append(((_("No finite maximum: {chain}").format(chain=chain), "warning"),))
+    for unbounded in fit.unbounded:
+        lines.append(((f"! {unbounded.strategy}: {unbounded.reason}", "warning"),))
+    for warning in fit.warnings:
+        lines.append(((f"! {warning.message}", "warning"),))
+    return lines
+
+
+def basis_text(fit: Any) -> str:
+    """Tasks, comparisons, share of ties, estimator."""
+    return _("{tasks} tasks, {comparisons} comparisons, {ties} ties, {estimator}, anchor {anchor}").format(
+        tasks=count(fit.tasks),
+        comparisons=count(fit.comparisons),
+        ties=share(fit.tie_rate),
+        estimator=fit.estimator,
+        anchor=fit.anchor,
+    )
