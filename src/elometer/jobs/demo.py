@@ -54,13 +54,14 @@ def create_demo(*, seed: int | None = None) -> Path:
 
 
 @contextlib.contextmanager
-def demo_gateway(seed: int, *extra: str) -> Iterator[DemoGateway]:
+def demo_gateway(experiment_id: str, seed: int, *extra: str) -> Iterator[DemoGateway]:
     """A demo gateway as a process of its own on a free loopback port; it ends with this process.
 
-    The make-believe key follows from the seed, so that every start of one demo has the same fingerprint; it
+    The make-believe key follows from the experiment, so that all starts of one demo have one fingerprint; it
     reaches the gateway through its environment alone.
     """
-    value = "demo-" + hashlib.blake2b(f"elometer demo {seed}".encode(), digest_size=16).hexdigest()
+    digest = hashlib.blake2b(f"elometer {experiment_id} {seed}".encode(), digest_size=16)
+    value = f"demo-{digest.hexdigest()}"
     register(value)
     command = [sys.executable, "-m", "elometer", "gateway", "demo", "--seed", str(seed)]
     process = subprocess.Popen(

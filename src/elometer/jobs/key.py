@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from elometer.core.clock import parse_timestamp, utc_now
 from elometer.core.errors import AccessError
+from elometer.core.paths import state_folder
 from elometer.core.redact import Secret
 from elometer.core.text import gettext as _
 from elometer.ledger.reader import read_attempts
@@ -33,6 +34,11 @@ def experiment_key(experiment: Experiment) -> tuple[Secret, str]:
         )
     secret, _source = lookup_key(gateway.key_env, gateway.key_label, os.environ, Store.load())
     return secret, fingerprint(secret)
+
+
+def account_file() -> Path:
+    """The account book that all processes of this user share."""
+    return state_folder() / "accounts.sqlite3"
 
 
 def day_start(now: datetime, zone: str) -> datetime:

@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from elometer.boundary.account import KeyAccount
+from elometer.boundary.book import AccountBook
 from elometer.core.clock import stamp
 from elometer.core.errors import AccessError, BudgetStop, ElometerError, Interrupted, PartialRun
 from elometer.core.redact import Secret
 from elometer.core.text import gettext as _
 from elometer.jobs.demo import demo_gateway
-from elometer.jobs.key import experiment_key, spent_today
-from elometer.jobs.places import ledgers
+from elometer.jobs.key import account_file, experiment_key
 from elometer.jobs.prepare import Prepared
 from elometer.jobs.result import Result, conclude
 from elometer.profiles.secrets import fingerprint
@@ -28,24 +29,11 @@ from elometer.runs.calls import StartFacts
 from elometer.runs.gates import Gates
 from elometer.runs.resume import read_past
 from elometer.runs.runner import Runner
+from elometer.wire.classes import ACCESS_CLASSES
 
 # Without a cap in the boundary: the founding text advises 4 or 8, never 32.
 DEFAULT_CONCURRENCY = 4
-# Classes of failure that a key, its rights or its boundary cause: exit code 3.
-ACCESS_CLASSES = frozenset(
-    {
-        "key_format",
-        "bad_key",
-        "key_expired",
-        "key_disabled",
-        "key_scope",
-        "ip_not_allowed",
-        "account_blocked",
-        "region_blocked",
-        "model_not_allowed",
-        "quota",
-    }
-)
+SPARE_CONNECTIONS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +85,7 @@ def run_here(prepared: Prepared, options: RunOptions) -> Result:
 def _gateway(prepared: Prepared) -> Iterator[tuple[str, Secret, str]]:
     experiment = prepared.experiment
     if experiment.agent.kind == "demo":
-        with demo_gateway(experiment.seed) as gateway:
+        with demo_gateway(experiment.experiment_id, experiment.seed) as gateway:
             yield gateway.url, gateway.key, fingerprint(gateway.key)
         return
     key, key_fp = experiment_key(experiment)
@@ -116,10 +104,18 @@ async def _start(
         options.max_in_flight or boundary.max_concurrency or DEFAULT_CONCURRENCY,
         boundary.max_concurrency or sys.maxsize,
     )
-    with Books(folder) as books:
+    with Books(folder) as books, contextlib.closing(AccountBook(account_file())) as book:
         books.listeners.extend(options.listeners)
         past = read_past(folder)
         gates = Gates(limit, fixed=options.max_in_flight is not None)
+        account = KeyAccount(
+            book,
+            key_fp,
+            budget=boundary.daily_budget_tokens,
+            permits=boundary.max_concurrency,
+            zone=experiment.gateway.timezone,
+        )
+        account.wants = limit
         facts = StartFacts(
             run_id=f"{experiment.experiment_id}-{stamp()}",
             origin="demo" if demo else "live",
@@ -129,12 +125,32 @@ async def _start(
             key_label=experiment.gateway.key_label or "",
             key_fp=key_fp,
             profile=experiment.agent.profile,
-            spent_today=spent_today(ledgers(None), key_fp, experiment.gateway.timezone),
         )
-        async with GatewayClient(url, key, gate_for=gates, connections=limit + 4, seed_header=demo) as client:
-            runner = Runner(experiment, prepared.tasks, folder, books, client, gates, past, facts)
+        seconds = experiment.agent.limits.seconds
+        client = GatewayClient(
+            url,
+            key,
+            gate_for=gates,
+            retry=RetryPolicy(infra=experiment.retry.infra, backoff=experiment.retry.backoff),
+            connections=limit + SPARE_CONNECTIONS,
+            timeout=Timeouts() if seconds is None else Timeouts(total_s=seconds),
+            seed_header=demo,
+        )
+        spent = spent_today(ledgers(None), key_fp, experiment.gateway.timezone)
+        async with client, _leased(account, spent):
+            runner = Runner(experiment, prepared.tasks, folder, books, client, gates, account, past, facts)
             ended = await _until_signalled(runner)
             return ended, runner.ending_class
+
+
+@contextlib.asynccontextmanager
+async def _leased(account: KeyAccount, spent: int) -> AsyncIterator[None]:
+    """The account's lease for as long as the start runs."""
+    await account.open(spent_by_ledgers=spent)
+    try:
+        yield
+    finally:
+        await account.close()
 
 
 async def _until_signalled(runner: Runner) -> ev.StartEnded:
@@ -185,6 +201,11 @@ def _error_of(ended: ev.StartEnded, failure: str, folder: Path) -> ElometerError
                 evidence=ended.message,
                 fix=go_on,
             )
+        case "partial", "closed":
+            return PartialRun(_("The gateway asks to stay away."), evidence=ended.message, fix=go_on)
+        case "partial", "failing":
+            many = _("The gateway fails too often: {name}.").format(name=failure)
+            return PartialRun(many, evidence=ended.message, fix=go_on)
         case "partial", "unreachable":
             return PartialRun(_("The gateway cannot be reached."), evidence=ended.message, fix=go_on)
         case "stopped", "control":

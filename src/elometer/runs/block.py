@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from elometer.runs.graders import Grade, extract, grade, normalise
 from elometer.runs.journal import Outcome, OutcomeName, Sample
 from elometer.runs.spec import Experiment
@@ -26,16 +28,18 @@ def settle(
     `missing` says why an answer is not there; then nothing is scored, since a strategy with fewer samples
     than it is named for is another strategy.
     """
-    common = {
-        "experiment_id": experiment.experiment_id,
-        "task": task.id,
-        "run": run,
-        "strategy": strategy.name,
-        "block": block,
-        "samples": len(samples),
-    }
+    unscored = Outcome(
+        experiment_id=experiment.experiment_id,
+        task=task.id,
+        run=run,
+        strategy=strategy.name,
+        block=block,
+        samples=len(samples),
+        outcome=missing or "infra_error",
+        score=None,
+    )
     if missing is not None or len(samples) < strategy.samples:
-        return Outcome(**common, outcome=missing or "infra_error", score=None)
+        return unscored
     answers = [_answer(task, number, sample) for number, sample in sorted(samples.items())]
     chosen = select(
         strategy,
@@ -43,11 +47,17 @@ def settle(
         rng_seed=sample_seed(experiment.seed, task.id, run, strategy.name, 0),
         grade=lambda answer: grade(task, answer.extracted, answer.text).score,
     )
-    if chosen.sample is None:
-        return _outcome(common, grade(task, None, ""), answers[0], samples, tied=False)
-    answer = next(item for item in answers if item.sample == chosen.sample)
-    result = grade(task, answer.extracted, answer.text)
-    return _outcome(common, result, answer, samples, tied=chosen.tie)
+    kept = next((item for item in answers if item.sample == chosen.sample), answers[0])
+    result = grade(task, kept.extracted, kept.text)
+    return replace(
+        unscored,
+        outcome=_name(result, kept, samples[kept.sample]),
+        score=None if result.status == "grader_error" else result.score,
+        answer=kept.extracted,
+        sample=kept.sample,
+        tied_vote=chosen.tie,
+        detail=result.detail,
+    )
 
 
 def _answer(task: Task, number: int, sample: Sample) -> SampleAnswer:
@@ -61,28 +71,11 @@ def _answer(task: Task, number: int, sample: Sample) -> SampleAnswer:
     )
 
 
-def _outcome(
-    common: Mapping[str, object],
-    result: Grade,
-    answer: SampleAnswer,
-    samples: Mapping[int, Sample],
-    *,
-    tied: bool,
-) -> Outcome:
-    status = samples[answer.sample].attempt.status
-    name: OutcomeName = result.status
+def _name(result: Grade, kept: SampleAnswer, sample: Sample) -> OutcomeName:
+    """A wrong answer that the token limit or the model itself prevented is called by that cause."""
     if result.status in ("wrong", "no_answer"):
-        if status in ("refused", "filtered"):
-            name = "refusal"
-        elif answer.finish == "length" and answer.extracted is None:
-            name = "truncated"
-    score = None if name == "grader_error" else result.score
-    return Outcome(
-        **common,  # type: ignore[arg-type]
-        outcome=name,
-        score=score,
-        answer=answer.extracted,
-        sample=answer.sample,
-        tied_vote=tied,
-        detail=result.detail,
-    )
+        if sample.attempt.status in ("refused", "filtered"):
+            return "refusal"
+        if kept.finish == "length" and kept.extracted is None:
+            return "truncated"
+    return result.status

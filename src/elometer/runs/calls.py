@@ -31,8 +31,6 @@ class StartFacts:
     key_fp: str
     profile: str | None = None
     tool: str = "openai-compatible"
-    spent_today: int = 0
-    max_in_flight: int | None = None
 
 
 def sample_call(

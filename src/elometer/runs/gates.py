@@ -9,40 +9,60 @@ from elometer.runs import events as ev
 
 
 class Gates:
-    """One gate per model, all with the same cap, paused and resumed together."""
+    """One gate per model.
 
-    def __init__(self, limit: int, *, fixed: bool) -> None:
-        self.limit = limit
+    `cap` is what experiment and user allow in flight, `permits` what other processes on the same key leave
+    of it; each gate holds to the smaller one. Without permits the gates are shut.
+    """
+
+    def __init__(self, cap: int, *, fixed: bool) -> None:
+        self.cap = cap
+        self.permits = cap
         self._fixed = fixed
         self._gates: dict[str, AdaptiveGate | FixedGate] = {}
         self._paused = False
 
+    @property
+    def limit(self) -> int:
+        """Calls that may be in flight now."""
+        return min(self.cap, self.permits)
+
     def __call__(self, model: str) -> Gate:
         """The gate of a model."""
         if model not in self._gates:
-            gate = FixedGate(self.limit) if self._fixed else AdaptiveGate(self.limit)
-            if self._paused:
-                gate.pause()
-            self._gates[model] = gate
+            limit = max(1, self.limit)
+            self._gates[model] = FixedGate(limit) if self._fixed else AdaptiveGate(limit)
+            self._apply()
         return self._gates[model]
 
-    def set_limit(self, limit: int) -> None:
-        """Change the cap of calls in flight."""
-        self.limit = limit
-        for gate in self._gates.values():
-            gate.set_limit(limit)
+    def set_cap(self, cap: int) -> None:
+        """Change what experiment and user allow."""
+        self.cap = cap
+        self._apply()
+
+    def set_permits(self, permits: int) -> None:
+        """Change what other processes leave."""
+        if permits != self.permits:
+            self.permits = permits
+            self._apply()
 
     def pause(self) -> None:
         """Let nothing more onto the wire; what is there goes on."""
         self._paused = True
-        for gate in self._gates.values():
-            gate.pause()
+        self._apply()
 
     def resume(self) -> None:
         """Let calls onto the wire again."""
         self._paused = False
+        self._apply()
+
+    def _apply(self) -> None:
         for gate in self._gates.values():
-            gate.resume()
+            gate.set_limit(max(1, self.limit))
+            if self._paused or self.limit < 1:
+                gate.pause()
+            else:
+                gate.resume()
 
     def changes(self, now: float) -> list[ev.GateChanged]:
         """What each gate is doing, for the screen."""

@@ -11,11 +11,13 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
-from elometer.boundary.account import TokenAccount
+from elometer.boundary.account import KeyAccount
 from elometer.core.attempt import Answer, Attempt, Call
 from elometer.core.clock import timestamp
 from elometer.core.errors import BudgetStop
+from elometer.core.limits import GateClosed
 from elometer.runs import control
 from elometer.runs import events as ev
 from elometer.runs.block import settle
@@ -30,13 +32,25 @@ from elometer.runs.resume import Past
 from elometer.runs.spec import Experiment
 from elometer.runs.strategies import Strategy, call_id
 from elometer.runs.tasks import Task
+from elometer.wire.classes import ACCESS_CLASSES
 from elometer.wire.client import GatewayClient
-from elometer.wire.failures import FATAL
 
 CONTROL_POLL_S = 0.25
 PROGRESS_EVERY_S = 0.25
-# Calls given up one after another without an answer between them: the gateway is gone, not busy.
+# No further call can go better: key, address or model must change first.
+FATAL = ACCESS_CLASSES | {
+    "url_format",
+    "net_tls_verify",
+    "net_tls_protocol",
+    "html_wrong_path",
+    "html_edge_block",
+    "model_unknown",
+    "wrong_path",
+    "upstream_key",
+}
+# Calls given up one after another without an answer between them: the gateway is gone, or serves nobody.
 UNREACHABLE_AFTER = 3
+FAILING_AFTER = 12
 
 
 @dataclass(slots=True)
@@ -70,6 +84,7 @@ class Runner:
         books: Books,
         client: GatewayClient,
         gates: Gates,
+        account: KeyAccount,
         past: Past,
         facts: StartFacts,
     ) -> None:
@@ -82,7 +97,7 @@ class Runner:
         self.gates = gates
         self.past = past
         self.facts = facts
-        self.account = TokenAccount(experiment.gateway.boundary.daily_budget_tokens, facts.spent_today)
+        self.account = account
         self._open = _Open()
         self._ending: _Ending | None = None
         self._room = asyncio.Event()
@@ -128,7 +143,7 @@ class Runner:
             if identity not in self._open.on_wire:
                 task.cancel()
         self._room.set()
-        self.books.emit(ev.Control(at=timestamp(), state="stopping", limit=self.gates.limit, why=reason))
+        self.books.emit(ev.Control(at=timestamp(), state="stopping", limit=self.gates.cap, why=reason))
 
     @property
     def ending_class(self) -> str:
@@ -154,9 +169,9 @@ class Runner:
                 runs=experiment.sampling.runs,
                 blocks=len(self.order),
                 calls_per_block={item.name: item.samples for item in strategies},
-                max_concurrency=self.gates.limit,
+                max_concurrency=self.gates.cap,
                 budget_tokens=self.account.budget,
-                spent_today=facts.spent_today,
+                spent_today=self.account.spent,
                 key_label=facts.key_label,
                 key_fp=facts.key_fp,
                 seed=experiment.seed,
@@ -221,7 +236,7 @@ class Runner:
     async def _admitted(self) -> bool:
         """Wait until another block may begin; False where the start is ending."""
         while self._ending is None:
-            crowded = self._open.waiting >= self.gates.limit
+            crowded = self._open.waiting >= self.gates.cap
             expected = self._expected_block()
             if not crowded and self.account.fits(expected):
                 return True
@@ -248,10 +263,13 @@ class Runner:
                 task = group.create_task(self._answer(call))
                 tasks[strategy.name, number] = task
                 self._open.tasks[call.call_id] = task
-                task.add_done_callback(lambda _done, gone=call.call_id: self._open.tasks.pop(gone, None))
+                task.add_done_callback(partial(self._forget, call.call_id))
         await self._settle(block, tasks)
         self._open.blocks -= 1
         self._room.set()
+
+    def _forget(self, identity: str, _done: asyncio.Task[Sample | OutcomeName]) -> None:
+        self._open.tasks.pop(identity, None)
 
     async def _settle(
         self, block: Block, tasks: dict[tuple[str, int], asyncio.Task[Sample | OutcomeName]]
@@ -376,8 +394,11 @@ class Runner:
                 on_wait=self._on_wait,
                 first_attempt=self.past.attempts.get(call.call_id, 0) + 1,
             )
+        except GateClosed as shut:
+            self.stop("partial", "closed", " ".join(shut.lines()))
+            return "cancelled"
         finally:
-            await self.account.settle(worst, used)
+            self.account.settle(worst, used)
             self._room.set()
         if answer.answered and made:
             self._given_up = 0
@@ -447,6 +468,8 @@ class Runner:
             self.stop("failed", "gateway", attempt.error_message or failure, failure)
         elif self._given_up >= UNREACHABLE_AFTER and failure.startswith("net_"):
             self.stop("partial", "unreachable", attempt.error_message or failure, failure)
+        elif self._given_up >= FAILING_AFTER:
+            self.stop("partial", "failing", attempt.error_message or failure, failure)
         return "infra_error"
 
     def _on_chunk(self, call: Call, chunks: int) -> None:
@@ -470,10 +493,11 @@ class Runner:
 
     async def _follow_control(self) -> None:
         """Take over the desired state and show what the gates do, four times a second."""
-        current = control.Desired(state="running", limit=self.gates.limit)
+        current = control.Desired(state="running", limit=self.gates.cap)
         asked_before = self._asked()
         while True:
             await asyncio.sleep(CONTROL_POLL_S)
+            await self._share_the_key()
             self._show_gates()
             asked = self._asked()
             if asked == asked_before:
@@ -483,6 +507,13 @@ class Runner:
             self._obey(desired, current)
             current = desired
 
+    async def _share_the_key(self) -> None:
+        """Tell the account what is in flight, and keep to the permits that other processes leave."""
+        self.account.in_flight = len(self._open.on_wire)
+        self.account.wants = self.gates.cap
+        await self.account.renew()
+        self.gates.set_permits(self.account.permits)
+
     def _asked(self) -> int:
         try:
             return self.folder.control.stat().st_mtime_ns
@@ -491,8 +522,8 @@ class Runner:
 
     def _obey(self, desired: control.Desired, current: control.Desired) -> None:
         cap = self.experiment.gateway.boundary.max_concurrency
-        if desired.limit is not None and desired.limit != self.gates.limit:
-            self.gates.set_limit(max(1, min(desired.limit, cap or desired.limit)))
+        if desired.limit is not None and desired.limit != self.gates.cap:
+            self.gates.set_cap(max(1, min(desired.limit, cap or desired.limit)))
             self._room.set()
         if desired.state == "stopping":
             self.stop("stopped", "control")
@@ -501,7 +532,7 @@ class Runner:
             self.gates.pause()
         elif desired.state == "running" and current.state == "paused":
             self.gates.resume()
-        self.books.emit(ev.Control(at=timestamp(), state=desired.state, limit=self.gates.limit))
+        self.books.emit(ev.Control(at=timestamp(), state=desired.state, limit=self.gates.cap))
 
     def _show_gates(self) -> None:
         for change in self.gates.changes(time.monotonic()):

@@ -1,0 +1,55 @@
+"""The end of a start: pairs, fit, table, archive; and the fit so far for a view."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from elometer.core.text import gettext as _
+from elometer.jobs.prepare import Prepared
+from elometer.rating.fit import FitResult, text_table
+from elometer.runs import events as ev
+from elometer.runs.folder import ExperimentFolder
+from elometer.runs.result import derive, write
+from elometer.runs.spec import Experiment, load_experiment
+
+TABLE_WIDTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a start came to: the fit (None where there is nothing to fit), its table as text, the folder."""
+
+    fit: FitResult | None
+    text: str
+    folder: Path
+
+
+def conclude(prepared: Prepared, ended: ev.StartEnded | None) -> Result:
+    """Derive the result from the files, write the artefacts, and pack the start that just ended."""
+    derived = derive(prepared.experiment, prepared.folder)
+    write(prepared.folder, derived)
+    if ended is not None:
+        from elometer.jobs.archive import pack_start
+
+        pack_start(prepared, ended)
+    return Result(derived.fit, _text(derived.fit, derived.reason), prepared.folder.path)
+
+
+def _text(fit: FitResult | None, reason: str) -> str:
+    if fit is None:
+        return _("No rating: {reason}.").format(reason=reason)
+    return text_table(fit, width=TABLE_WIDTH)
+
+
+def current_fit(folder: Path) -> FitResult | None:
+    """The fit of what is on disk now; None before two strategies can be compared. Reads, writes nothing."""
+    place = ExperimentFolder(folder)
+    if not place.outcomes.exists() or not place.ledger.exists():
+        return None
+    return derive(experiment_of(folder), place).fit
+
+
+def experiment_of(folder: Path) -> Experiment:
+    """The experiment whose files a folder holds."""
+    return load_experiment(ExperimentFolder(folder).source)
