@@ -179,6 +179,26 @@ def read_attempts(path: Path, bad: list[BadLine] | None = None) -> Iterator[Atte
     return iter(reading)
 
 
+def file_lines(path: Path) -> Iterator[bytes]:
+    """All lines of a file, also a last one without newline. Raises UsageError where there is no file."""
+    with _open(path) as file:
+        yield from file
+
+
+def last_lines(path: Path, count: int, *, size: int = BLOCK) -> list[bytes]:
+    """The last whole lines of a file, oldest first, without newlines; reads from its end only."""
+    with _open(path) as file:
+        descriptor = file.fileno()
+        start = os.fstat(descriptor).st_size
+        data = b""
+        while start > 0 and data.count(b"\n") <= count:
+            step = min(size, start)
+            start -= step
+            data = os.pread(descriptor, step, start) + data
+    whole = data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]
+    return whole[-count:] if count > 0 else []
+
+
 @dataclass(slots=True)
 class Tail:
     """The new whole lines of a growing file, a bounded piece per poll.

@@ -117,20 +117,24 @@ class _FoundingLine(msgspec.Struct, gc=False):
     total_tokens: Tokens = None
 
 
-def founding(paths: Iterable[Path]) -> list[dict[str, Any]]:
+def founding(paths: Iterable[Path], bad: list[BadLine] | None = None) -> list[dict[str, Any]]:
     """The rows of the founding jq over the ledgers, equal to them in every field.
 
     A line is a run; `null` tokens are skipped in the sum but count as a line; null comes first, then
     strategies by code point. Numbers are IEEE doubles added in file order, as jq has them. Where every line
-    of a strategy is null, jq ends in an error; here total and average are null.
+    of a strategy is null, jq ends in an error; here total and average are null. jq also ends at a damaged
+    line; here it is skipped and added to `bad`.
     """
     counted: dict[str | None, tuple[int, float | None]] = {}
     for path in paths:
-        for line in Reading(path, _FoundingLine):
+        reading = Reading(path, _FoundingLine)
+        for line in reading:
             lines, total = counted.get(line.strategy, (0, None))
             if line.total_tokens is not None:
                 total = (total or 0.0) + float(line.total_tokens)
             counted[line.strategy] = (lines + 1, total)
+        if bad is not None:
+            bad.extend(reading.bad)
     ordered = sorted(counted.items(), key=lambda entry: (entry[0] is not None, entry[0] or ""))
     return [
         {
