@@ -1,4 +1,4 @@
-"""What is wrong with the lines of a ledger: torn, short of a founding field, wrong in its sum, or there twice."""
+"""What is wrong with the lines of a ledger: torn, short of a field, wrong in their sum, or there twice."""
 
 from __future__ import annotations
 
