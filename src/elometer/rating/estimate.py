@@ -1,0 +1,140 @@
+"""A fit as numbers: θ, what each cluster contributed to it, and the intervals of any contrast.
+
+The default interval clusters by task. Task t moves the estimate by u_t = V s_t, V the pseudo-inverse of the
+information and s_t the score of its comparisons; the variance of a contrast is the sum of the squared, centred
+contributions times T / (T − 1) (CR1), its law Student's t with T − 1 degrees of freedom. Comparisons inside a
+task share the task, so that intervals over records cover 74–79 % where 95 % is claimed once tasks differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from elometer.rating.graph import WinGraph
+from elometer.rating.records import Floats, Integers
+from elometer.rating.student import two_sided
+
+Booleans = npt.NDArray[np.bool_]
+# Below this share of the model's own standard error, clusters that all say the same tell nothing of their spread.
+NO_SPREAD = 1e-7
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """θ (K) in logits, and the contributions of clusters.
+
+    `influence` (C, K): what cluster c (a task, or a block where runs are generalised) adds to θ − truth, centred;
+    `present` (C, K): whether it holds a comparison of the strategy; `stratum` (C): the task inside which it is
+    centred, all zero where tasks are the clusters. `model_covariance` (K, K) is that of the model (Fisher).
+    `weights` (K, K): task-weighted scores, a tie half a win. `extra`: log ν, or the position term, with its
+    standard error under the model.
+    """
+
+    theta: Floats
+    influence: Floats
+    present: Booleans
+    stratum: Integers
+    model_covariance: Floats
+    scores: Floats
+    graph: WinGraph
+    converged: bool
+    extra: tuple[str, float, float] | None = None
+
+    @property
+    def clusters(self) -> int:
+        """How many clusters hold a comparison."""
+        return int(self.present.any(axis=1).sum())
+
+    @property
+    def clustered(self) -> bool:
+        """Whether an interval can rest on the spread between clusters."""
+        return self.degrees(np.arange(self.theta.size)[:0]) >= 1
+
+    def degrees(self, strategies: Integers) -> int:
+        """Clusters less strata that tell of a contrast of these strategies: the t law's degrees of freedom."""
+        used = self.present.any(axis=1)
+        if not len(strategies):
+            return int(used.sum()) - len(np.unique(self.stratum[used]))
+        return min(
+            int(self.present[:, s].sum()) - len(np.unique(self.stratum[self.present[:, s]]))
+            for s in strategies.tolist()
+        )
+
+    def same_component(self, strategies: Integers) -> bool:
+        """Whether the data bound every difference among these strategies."""
+        return len(set(self.graph.component_of[strategies].tolist())) <= 1
+
+    def same_island(self, one: int, other: int) -> bool:
+        """Whether any chain of comparisons joins the two."""
+        return bool(self.graph.island_of[one] == self.graph.island_of[other])
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A value with its standard error and interval, in the unit of the value.
+
+    `degrees` are those of Student's t, infinite under the model. `basis` says what the error rests on. An
+    interval that the data do not bound is None on both sides.
+    """
+
+    value: float
+    error: float | None
+    low: float | None
+    high: float | None
+    degrees: float
+    basis: str
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether zero lies outside the interval."""
+        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+
+
+def cluster_factor(degrees: int) -> float:
+    """The CR1 factor n / (n − 1) of the contrast's own clusters."""
+    return (degrees + 1) / degrees
+
+
+def contrast(estimate: Estimate, weights: Floats, level: float) -> Interval:
+    """The interval of Σ weights_k θ_k (weights sum to zero), in logits."""
+    involved = np.flatnonzero(weights)
+    value = float(weights @ estimate.theta)
+    if not len(involved):
+        return Interval(0.0, 0.0, 0.0, 0.0, np.inf, "anchor")
+    if not estimate.same_component(involved):
+        return Interval(value, None, None, None, np.nan, "unbounded")
+    error, degrees, basis = contrast_error(estimate, weights)
+    if error is None:
+        return Interval(value, None, None, None, np.nan, basis)
+    reach = two_sided(level, degrees) * error
+    return Interval(value, error, value - reach, value + reach, degrees, basis)
+
+
+def contrast_error(estimate: Estimate, weights: Floats) -> tuple[float | None, float, str]:
+    """(standard error, degrees of freedom, basis) of a contrast in logits."""
+    model = float(np.sqrt(max(weights @ estimate.model_covariance @ weights, 0.0)))
+    if not estimate.clustered:
+        return model, np.inf, "model"
+    degrees = estimate.degrees(np.flatnonzero(weights))
+    if degrees < 1:
+        return None, np.nan, "one cluster"
+    each = estimate.influence @ weights
+    error = float(np.sqrt(cluster_factor(degrees) * (each @ each)))
+    if error <= NO_SPREAD * model:
+        return model, np.inf, "no spread"
+    return error, float(degrees), "clusters"
+
+
+def centred(influence: Floats, present: Booleans, stratum: Integers) -> Floats:
+    """Contributions less the mean of their stratum, among clusters that hold a comparison."""
+    used = present.any(axis=1)
+    size = int(stratum.max()) + 1 if len(stratum) else 1
+    count = np.bincount(stratum[used], minlength=size)
+    total = np.zeros((size, influence.shape[1]))
+    np.add.at(total, stratum[used], influence[used])
+    mean = total / np.maximum(count, 1)[:, None]
+    result: Floats = np.where(used[:, None], influence - mean[stratum], 0.0)
+    return result

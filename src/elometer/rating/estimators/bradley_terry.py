@@ -1,0 +1,141 @@
+"""Bradley-Terry (1952): P(i beats j) = 1 / (1 + exp(θ_j − θ_i)); plain and penalised maximum likelihood.
+
+`wins` is a batch of score matrices (B, K, K): `wins[b, i, j]` is what i scored against j, a tie half a win for
+each. θ (B, K) is in logits (nats of odds), its sum zero in each island. Everything is batched because
+replicates, tasks and the one fit a user sees are the same computation.
+
+The penalty is Jeffreys' prior, ½ log |information| (Firth 1993, Biometrika 80): it takes away the first-order
+bias, is finite on every connected graph, and adds h/2 wins to each side of a pair with leverage h, K − 1
+comparisons in all. It has no constant to choose and does not depend on a reference strategy.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from elometer.rating.estimators.newton import Floats, Maximum, maximise
+
+Which = npt.NDArray[np.intp]
+
+
+def probabilities(theta: Floats) -> Floats:
+    """(B, K, K): the probability that i beats j."""
+    gaps = theta[..., :, None] - theta[..., None, :]
+    # tanh saturates quietly where exp would overflow.
+    result: Floats = 0.5 + 0.5 * np.tanh(0.5 * gaps)
+    return result
+
+
+def log_likelihood(theta: Floats, wins: Floats) -> Floats:
+    """(B,): Σ wins_ij log P(i beats j), in nats."""
+    gaps = theta[..., :, None] - theta[..., None, :]
+    value: Floats = -(wins * np.logaddexp(0.0, -gaps)).sum(axis=(-2, -1))
+    return value
+
+
+def score(theta: Floats, wins: Floats) -> Floats:
+    """(B, K): the gradient of the log-likelihood, wins minus expected wins."""
+    games = wins + np.swapaxes(wins, -1, -2)
+    value: Floats = (wins - games * probabilities(theta)).sum(axis=-1)
+    return value
+
+
+def information(theta: Floats, games: Floats) -> Floats:
+    """(B, K, K): the negative Hessian, a weighted graph Laplacian; singular along the sum of an island."""
+    chance = probabilities(theta)
+    weight = games * chance * (1.0 - chance)
+    matrix = -weight
+    size = matrix.shape[-1]
+    matrix[..., np.arange(size), np.arange(size)] += weight.sum(axis=-1)
+    return matrix
+
+
+def gauge(islands: npt.NDArray[np.int64]) -> Floats:
+    """(K, K): the projector onto what the data cannot tell, a common shift of each island (K numbers)."""
+    same = islands[:, None] == islands[None, :]
+    projector: Floats = same / same.sum(axis=1, keepdims=True)
+    return projector
+
+
+def covariance(matrix: Floats, shift: Floats) -> Floats:
+    """(B, K, K): the pseudo-inverse of the information, θ being sum-zero in each island."""
+    # Scaled to the matrix, so that the unit of the weights does not decide how well it can be inverted.
+    size = np.trace(matrix, axis1=-2, axis2=-1)[..., None, None] / matrix.shape[-1]
+    size = np.where(size > 0, size, 1.0)
+    inverse: Floats = np.linalg.inv(matrix + size * shift) - shift / size
+    return inverse
+
+
+def leverage(theta: Floats, games: Floats, shift: Floats) -> Floats:
+    """(B, K, K): the leverage of each pair; summed over pairs it is K minus the number of islands."""
+    chance = probabilities(theta)
+    spread = covariance(information(theta, games), shift)
+    own = np.diagonal(spread, axis1=-2, axis2=-1)
+    value: Floats = games * chance * (1.0 - chance) * (own[..., :, None] + own[..., None, :] - 2.0 * spread)
+    return value
+
+
+def penalty(theta: Floats, games: Floats, shift: Floats) -> Floats:
+    """(B,): ½ log |information|, in nats."""
+    matrix = information(theta, games) + shift
+    _sign, value = np.linalg.slogdet(matrix)
+    half: Floats = 0.5 * value
+    return half
+
+
+def penalised_score(theta: Floats, wins: Floats, shift: Floats) -> Floats:
+    """(B, K): the gradient of log-likelihood plus penalty."""
+    games = wins + np.swapaxes(wins, -1, -2)
+    extra = leverage(theta, games, shift)
+    value: Floats = (wins + 0.5 * extra - (games + extra) * probabilities(theta)).sum(axis=-1)
+    return value
+
+
+def fit_maximum_likelihood(
+    wins: Floats, islands: npt.NDArray[np.int64], start: Floats | None = None
+) -> Maximum:
+    """θ (B, K) of the greatest likelihood; it exists where each island's win graph is strongly connected."""
+    shift = gauge(islands)
+    games = wins + np.swapaxes(wins, -1, -2)
+
+    def objective(theta: Floats, which: Which) -> Floats:
+        return log_likelihood(theta, wins[which])
+
+    def gradient(theta: Floats, which: Which) -> Floats:
+        return score(theta, wins[which])
+
+    def direction(theta: Floats, slope: Floats, which: Which) -> Floats:
+        return _solve(information(theta, games[which]), shift, slope)
+
+    return maximise(objective, gradient, direction, _start(wins, start), games.sum(axis=(-2, -1)) / 2)
+
+
+def fit_firth(wins: Floats, islands: npt.NDArray[np.int64], start: Floats | None = None) -> Maximum:
+    """θ (B, K) of the greatest penalised likelihood; finite wherever the comparisons connect an island."""
+    shift = gauge(islands)
+    games = wins + np.swapaxes(wins, -1, -2)
+
+    def objective(theta: Floats, which: Which) -> Floats:
+        return log_likelihood(theta, wins[which]) + penalty(theta, games[which], shift)
+
+    def gradient(theta: Floats, which: Which) -> Floats:
+        return penalised_score(theta, wins[which], shift)
+
+    def direction(theta: Floats, slope: Floats, which: Which) -> Floats:
+        # With the games that the penalty adds, the step is the one of a plain fit of the augmented counts.
+        augmented = games[which] + leverage(theta, games[which], shift)
+        return _solve(information(theta, augmented), shift, slope)
+
+    return maximise(objective, gradient, direction, _start(wins, start), games.sum(axis=(-2, -1)) / 2)
+
+
+def _start(wins: Floats, start: Floats | None) -> Floats:
+    return np.zeros(wins.shape[:-1]) if start is None else start
+
+
+def _solve(matrix: Floats, shift: Floats, slope: Floats) -> Floats:
+    size = np.trace(matrix, axis1=-2, axis2=-1)[..., None, None] / matrix.shape[-1]
+    size = np.where(size > 0, size, 1.0)
+    step: Floats = np.linalg.solve(matrix + size * shift, slope[..., None])[..., 0]
+    return step

@@ -1,0 +1,142 @@
+"""Davidson's ties (1970, JASA 65): a tie has the odds ν √(π_i π_j) beside π_i and π_j.
+
+Parameters φ = (θ_1 … θ_K, log ν), shape (K + 1,). Per pair with x = θ_i − θ_j the three outcomes (win, tie,
+loss) form an exponential family in (score, tie) with natural parameters (x, log ν), the score of a tie being
+½; gradient and Hessian are its first two cumulants, the gradient of Jeffreys' penalty uses the third.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from elometer.rating.estimators.newton import Floats, Maximum, maximise
+
+SCORES = (1.0, 0.5, 0.0)
+TIES = (0.0, 1.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """(K, K) each: the probabilities that i wins, ties, loses against j."""
+
+    win: Floats
+    tie: Floats
+    loss: Floats
+
+    @property
+    def expected_score(self) -> Floats:
+        """A tie counts ½."""
+        return self.win + 0.5 * self.tie
+
+    def moment(self, scores: int, ties: int) -> Floats:
+        """The central moment E[(score − e)^scores (tie − t)^ties]; of order 2 and 3 a cumulant."""
+        total = np.zeros_like(self.win)
+        for chance, score, tie in zip((self.win, self.tie, self.loss), SCORES, TIES, strict=True):
+            total += chance * (score - self.expected_score) ** scores * (tie - self.tie) ** ties
+        return total
+
+
+def outcomes(parameters: Floats) -> Outcomes:
+    """Probabilities of the outcomes of every pair."""
+    half = 0.5 * (parameters[:-1, None] - parameters[None, :-1])
+    logs = np.stack([half, np.broadcast_to(parameters[-1], half.shape), -half])
+    logs -= logs.max(axis=0)
+    weights = np.exp(logs)
+    weights /= weights.sum(axis=0)
+    return Outcomes(weights[0], weights[1], weights[2])
+
+
+def log_likelihood(parameters: Floats, wins: Floats, ties: Floats) -> float:
+    """In nats. `wins` (K, K) are decisive, `ties` (K, K) symmetric."""
+    half = 0.5 * (parameters[:-1, None] - parameters[None, :-1])
+    log_nu = parameters[-1]
+    norm = np.logaddexp(np.logaddexp(half, -half), log_nu)
+    return float((wins * (half - norm)).sum() + 0.5 * (ties * (log_nu - norm)).sum())
+
+
+def score(parameters: Floats, wins: Floats, ties: Floats) -> Floats:
+    """(K + 1,): observed minus expected scores of each strategy, and ties."""
+    chance = outcomes(parameters)
+    games = wins + wins.T + ties
+    strengths = (wins + 0.5 * ties - games * chance.expected_score).sum(axis=1)
+    return np.append(strengths, 0.5 * (ties - games * chance.tie).sum())
+
+
+def information(parameters: Floats, games: Floats) -> Floats:
+    """(K + 1, K + 1): the negative Hessian."""
+    chance = outcomes(parameters)
+    size = len(games)
+    matrix = np.zeros((size + 1, size + 1))
+    weight = games * chance.moment(2, 0)
+    matrix[:size, :size] = np.diag(weight.sum(axis=1)) - weight
+    cross = (games * chance.moment(1, 1)).sum(axis=1)
+    matrix[:size, size] = matrix[size, :size] = cross
+    matrix[size, size] = 0.5 * (games * chance.moment(0, 2)).sum()
+    return matrix
+
+
+def _shift(size: int) -> Floats:
+    shift = np.zeros((size + 1, size + 1))
+    shift[:size, :size] = 1.0 / size
+    return shift
+
+
+def covariance(matrix: Floats) -> Floats:
+    """The pseudo-inverse of the information, θ being sum-zero."""
+    shift = _shift(len(matrix) - 1)
+    scale = max(float(np.trace(matrix)) / len(matrix), 1e-300)
+    inverse: Floats = np.linalg.inv(matrix + scale * shift) - shift / scale
+    return inverse
+
+
+def penalty(parameters: Floats, games: Floats) -> float:
+    """½ log |information|, in nats."""
+    _sign, value = np.linalg.slogdet(information(parameters, games) + _shift(len(games)))
+    return float(0.5 * value)
+
+
+def penalty_score(parameters: Floats, games: Floats) -> Floats:
+    """(K + 1,): the gradient of the penalty, ½ tr(V ∂information)."""
+    chance = outcomes(parameters)
+    spread = covariance(information(parameters, games))
+    size = len(games)
+    own = np.diag(spread)[:size]
+    gap = own[:, None] + own[None, :] - 2.0 * spread[:size, :size]
+    cross = spread[:size, size][:, None] - spread[:size, size][None, :]
+    nu = spread[size, size]
+
+    def along(scores: int, ties: int) -> Floats:
+        return games * (
+            gap * chance.moment(2 + scores, ties)
+            + 2.0 * cross * chance.moment(1 + scores, 1 + ties)
+            + nu * chance.moment(scores, 2 + ties)
+        )
+
+    return np.append(0.5 * along(1, 0).sum(axis=1), 0.25 * along(0, 1).sum())
+
+
+def fit_davidson(wins: Floats, ties: Floats, *, penalised: bool) -> Maximum:
+    """(1, K + 1) parameters of the greatest (penalised) likelihood. Needs a tie and a decisive comparison."""
+    games = wins + wins.T + ties
+    size = len(games)
+    tied, decisive = max(0.5 * ties.sum(), 0.25), max(wins.sum(), 0.25)
+    start = np.append(np.zeros(size), np.log(2.0 * tied / decisive))[None]
+    shift = _shift(size)
+
+    def objective(parameters: Floats, _which: object) -> Floats:
+        value = log_likelihood(parameters[0], wins, ties)
+        return np.array([value + (penalty(parameters[0], games) if penalised else 0.0)])
+
+    def gradient(parameters: Floats, _which: object) -> Floats:
+        slope = score(parameters[0], wins, ties)
+        return (slope + penalty_score(parameters[0], games) if penalised else slope)[None]
+
+    def direction(parameters: Floats, slope: Floats, _which: object) -> Floats:
+        matrix = information(parameters[0], games)
+        scale = max(float(np.trace(matrix)) / len(matrix), 1e-300)
+        step: Floats = np.linalg.solve(matrix + scale * shift, slope[0])[None]
+        return step
+
+    return maximise(objective, gradient, direction, start, np.array([games.sum() / 2]))

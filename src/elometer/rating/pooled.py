@@ -1,0 +1,269 @@
+"""One fit of all comparisons, games only inside a task, each task with the same weight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from elometer.core.errors import UsageError
+from elometer.core.text import gettext as _
+from elometer.rating.estimate import Booleans, Estimate, centred
+from elometer.rating.estimators import bradley_terry, davidson, position
+from elometer.rating.estimators.newton import Maximum
+from elometer.rating.graph import WinGraph, win_graph
+from elometer.rating.options import FitOptions
+from elometer.rating.records import Floats, Integers, RecordSet
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Comparisons of one cluster and ordered pair, weighted: `first_score` of `games`, `ties` among them.
+
+    `cluster` (N) is a task, or a block where runs are generalised; `stratum` (C) the task that clusters are
+    centred in; `first` and `second` (N) are indices of strategies.
+    """
+
+    cluster: Integers
+    stratum: Integers
+    first: Integers
+    second: Integers
+    first_score: Floats
+    games: Floats
+    ties: Floats
+
+    def matrix(self, values: Floats, size: int) -> Floats:
+        """(K, K): values summed per (first, second)."""
+        flat = np.bincount(self.first * size + self.second, values, size * size)
+        return flat.reshape(size, size)
+
+    def per_strategy(self, first: Floats, second: Floats, size: int) -> Floats:
+        """(C, K): sums of what the first and what the second strategy of each cell receives."""
+        clusters = len(self.stratum)
+        total = np.bincount(self.cluster * size + self.first, first, clusters * size)
+        total += np.bincount(self.cluster * size + self.second, second, clusters * size)
+        return total.reshape(clusters, size)
+
+    def present(self, size: int) -> Booleans:
+        """(C, K): which clusters hold a comparison of which strategy."""
+        held = (self.games > 0).astype(np.float64)
+        return self.per_strategy(held, held, size) > 0
+
+
+def weighted_cells(records: RecordSet, options: FitOptions) -> Cells:
+    """The cells of a fit, tasks weighted so that each has the same total and all together that of the records.
+
+    The number of records, not the weights on them, is the sample size.
+    """
+    cells = _oriented(records) if options.position or options.generalise == "runs" else _by_task(records)
+    cluster, stratum, task, first, second, first_wins, second_wins, ties = cells
+    if options.ties_used == "drop":
+        ties = np.zeros_like(ties)
+    games = first_wins + second_wins + ties
+    used = games.sum()
+    if used <= 0:
+        raise UsageError(
+            _("Every comparison is a tie, and ties are dropped."),
+            evidence=_("{n} records, none of them decisive.").format(n=records.comparisons),
+            fix=_("Let a tie count half: --ties half."),
+        )
+    dropped = int(records.tied_records.sum()) if options.ties_used == "drop" else 0
+    sample = records.comparisons - dropped
+    if options.task_weight == "equal":
+        per_task = np.bincount(task, games, len(records.tasks))
+        held = per_task > 0
+        factor = np.zeros(len(per_task))
+        factor[held] = sample / (held.sum() * per_task[held])
+        scale = factor[task]
+    else:
+        scale = np.full(len(task), sample / used)
+    return Cells(
+        cluster, stratum, first, second, scale * (first_wins + 0.5 * ties), scale * games, scale * ties
+    )
+
+
+def _by_task(
+    records: RecordSet,
+) -> tuple[Integers, Integers, Integers, Integers, Integers, Floats, Floats, Floats]:
+    pairs = records.pair_counts
+    stratum = np.zeros(len(records.tasks), dtype=np.int64)
+    return (
+        pairs.task,
+        stratum,
+        pairs.task,
+        pairs.low,
+        pairs.high,
+        pairs.low_wins,
+        pairs.high_wins,
+        pairs.ties,
+    )
+
+
+def _oriented(
+    records: RecordSet,
+) -> tuple[Integers, Integers, Integers, Integers, Integers, Floats, Floats, Floats]:
+    return (
+        records.cell_block,
+        records.block_task,
+        records.block_task[records.cell_block],
+        records.first,
+        records.second,
+        records.first_wins,
+        records.second_wins,
+        records.ties,
+    )
+
+
+def graph_of(records: RecordSet, options: FitOptions) -> WinGraph:
+    """The win graph of the comparisons that the fit uses: a tie is an edge both ways unless ties are dropped."""
+    pairs = records.pair_counts
+    ties = 0.0 if options.ties_used == "drop" else pairs.ties
+    size = len(records.strategies)
+    wins = np.zeros((size, size))
+    np.add.at(wins, (pairs.low, pairs.high), pairs.low_wins + ties)
+    np.add.at(wins, (pairs.high, pairs.low), pairs.high_wins + ties)
+    return win_graph(wins)
+
+
+def fit_pooled(records: RecordSet, options: FitOptions, graph: WinGraph) -> Estimate:
+    """The pooled estimate under the model that the options name."""
+    cells = weighted_cells(records, options)
+    fit = _MODELS[options.model]
+    estimate = fit(cells, len(records.strategies), options, graph)
+    if options.generalise == "tasks" and options.position:
+        return _by_tasks_again(estimate, records)
+    return estimate
+
+
+def _by_tasks_again(estimate: Estimate, records: RecordSet) -> Estimate:
+    """Contributions of blocks summed to those of their tasks."""
+    tasks = len(records.tasks)
+    influence = np.zeros((tasks, len(estimate.theta)))
+    np.add.at(influence, records.block_task, estimate.influence)
+    present = np.zeros((tasks, len(estimate.theta)), dtype=bool)
+    np.logical_or.at(present, records.block_task, estimate.present)
+    stratum = np.zeros(tasks, dtype=np.int64)
+    return Estimate(
+        estimate.theta,
+        centred(influence, present, stratum),
+        present,
+        stratum,
+        estimate.model_covariance,
+        estimate.scores,
+        estimate.graph,
+        estimate.converged,
+        estimate.extra,
+    )
+
+
+def _estimate(
+    cells: Cells,
+    size: int,
+    found: Maximum,
+    influence: Floats,
+    spread: Floats,
+    graph: WinGraph,
+    extra: tuple[str, float, float] | None,
+) -> Estimate:
+    present = cells.present(size)
+    scores = cells.matrix(cells.first_score, size)
+    scores = scores + cells.matrix(cells.games - cells.first_score, size).T
+    return Estimate(
+        theta=found.theta[0, :size],
+        influence=influence,
+        present=present,
+        stratum=cells.stratum,
+        model_covariance=spread[:size, :size],
+        scores=scores,
+        graph=graph,
+        converged=bool(found.converged[0]),
+        extra=extra,
+    )
+
+
+def _fit_bradley_terry(cells: Cells, size: int, options: FitOptions, graph: WinGraph) -> Estimate:
+    wins = cells.matrix(cells.first_score, size)
+    wins = wins + cells.matrix(cells.games - cells.first_score, size).T
+    fit = bradley_terry.fit_firth if options.penalised else bradley_terry.fit_maximum_likelihood
+    found = fit(wins[None], graph.island_of)
+    theta = found.theta[0]
+    shift = bradley_terry.gauge(graph.island_of)
+    spread = bradley_terry.covariance(bradley_terry.information(theta, wins + wins.T), shift)
+    gap = theta[cells.first] - theta[cells.second]
+    residual = cells.first_score - cells.games * (0.5 + 0.5 * np.tanh(0.5 * gap))
+    influence = cells.per_strategy(residual, -residual, size) @ spread
+    influence = centred(influence, cells.present(size), cells.stratum)
+    return _estimate(cells, size, found, influence, spread, graph, None)
+
+
+def _fit_davidson(cells: Cells, size: int, options: FitOptions, graph: WinGraph) -> Estimate:
+    decisive = cells.matrix(cells.first_score - 0.5 * cells.ties, size)
+    lost = cells.matrix(cells.games - cells.first_score - 0.5 * cells.ties, size)
+    ties = cells.matrix(cells.ties, size)
+    if ties.sum() <= 0 or decisive.sum() + lost.sum() <= 0:
+        raise UsageError(
+            _("Davidson's model needs ties and decisive comparisons."),
+            evidence=_("The records hold one of them only."),
+            fix=_("Use --estimator firth --ties half."),
+        )
+    found = davidson.fit_davidson(decisive + lost.T, ties + ties.T, penalised=options.penalised)
+    parameters = found.theta[0]
+    games = cells.matrix(cells.games, size)
+    spread = davidson.covariance(davidson.information(parameters, games + games.T))
+    half = 0.5 * (parameters[cells.first] - parameters[cells.second])
+    norm = np.logaddexp(np.logaddexp(half, -half), parameters[-1])
+    tie = np.exp(parameters[-1] - norm)
+    residual = cells.first_score - cells.games * (np.exp(half - norm) + 0.5 * tie)
+    per_strategy = cells.per_strategy(residual, -residual, size)
+    per_tie = np.bincount(cells.cluster, cells.ties - cells.games * tie, len(cells.stratum))
+    influence = per_strategy @ spread[:size, :size] + np.outer(per_tie, spread[size, :size])
+    influence = centred(influence, cells.present(size), cells.stratum)
+    extra = ("log_nu", float(parameters[-1]), float(np.sqrt(spread[size, size])))
+    return _estimate(cells, size, found, influence, spread, graph, extra)
+
+
+def _fit_position(cells: Cells, size: int, options: FitOptions, graph: WinGraph) -> Estimate:
+    games = cells.matrix(cells.games, size)
+    _require_both_orders(games)
+    found = position.fit_position(cells.matrix(cells.first_score, size), games, penalised=options.penalised)
+    parameters = found.theta[0]
+    spread = davidson.covariance(position.information(parameters, games))
+    gap = parameters[cells.first] - parameters[cells.second] + parameters[-1]
+    residual = cells.first_score - cells.games * (0.5 + 0.5 * np.tanh(0.5 * gap))
+    per_strategy = cells.per_strategy(residual, -residual, size)
+    per_position = np.bincount(cells.cluster, residual, len(cells.stratum))
+    influence = per_strategy @ spread[:size, :size] + np.outer(per_position, spread[size, :size])
+    influence = centred(influence, cells.present(size), cells.stratum)
+    extra = ("position", float(parameters[-1]), float(np.sqrt(spread[size, size])))
+    return _estimate(cells, size, found, influence, spread, graph, extra)
+
+
+def _require_both_orders(games: Floats) -> None:
+    """The position term must not be a combination of strengths: the information must have full rank."""
+    size = len(games)
+    matrix = position.information(np.zeros(size + 1), games)
+    if np.linalg.matrix_rank(matrix, hermitian=True) < size:
+        raise UsageError(
+            _("A position term cannot be told from the strategies."),
+            evidence=_("Each pair was always shown in an order that the strategies explain."),
+            fix=_("Show pairs in both orders, or fit without the position term."),
+        )
+
+
+_MODELS: dict[str, Callable[[Cells, int, FitOptions, WinGraph], Estimate]] = {
+    "bradley-terry": _fit_bradley_terry,
+    "davidson": _fit_davidson,
+    "position": _fit_position,
+}
+
+
+def require_maximum(graph: WinGraph, options: FitOptions, components: str) -> None:
+    """Refuse plain maximum likelihood where Ford's condition fails; `components` shows them."""
+    if options.penalised or options.aggregation != "pooled" or graph.strongly_connected:
+        return
+    raise UsageError(
+        _("There is no finite maximum: some strategies never won, or never lost, against the others."),
+        evidence=_("Components, strongest first: {components}.").format(components=components),
+        fix=_("Use --estimator firth, or add comparisons that cross the components."),
+    )

@@ -1,0 +1,237 @@
+"""Pair records and what a fit needs of them: counts per block, never one object per line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from elometer.core.errors import UsageError
+from elometer.core.natural import natural_key
+from elometer.core.text import gettext as _
+
+Outcome = Literal["a", "b", "tie"]
+Source = Literal["score", "judge"]
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+NO_BLOCK = -1
+FIRST, SECOND, TIE = 0, 1, 2
+CELL_COLUMNS = (
+    "cell_block",
+    "first",
+    "second",
+    "first_wins",
+    "second_wins",
+    "ties",
+    "records",
+    "tied_records",
+)
+
+
+class PairRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One in-task comparison of two strategies, as one line of pairwise_records.jsonl.
+
+    `winner` and `loser` are None in a tie. `orders` are the verdicts of a judge in both orders, None where a
+    score decided. `weight` is the record's weight inside its task; weights never change the sample size.
+    """
+
+    experiment_id: str
+    task: str
+    run: int
+    winner: str | None
+    loser: str | None
+    a: str
+    b: str
+    outcome: Outcome
+    score_a: float | None = None
+    score_b: float | None = None
+    source: Source = "score"
+    orders: list[str] | None = None
+    inconsistent: bool | None = None
+    weight: float = 1.0
+    block: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PairCounts:
+    """Comparisons summed per (task, pair), `low < high` being indices of strategies; arrays of one length."""
+
+    task: Integers
+    low: Integers
+    high: Integers
+    low_wins: Floats
+    high_wins: Floats
+    ties: Floats
+
+
+@dataclass(frozen=True)
+class RecordSet:
+    """Comparisons as arrays.
+
+    `strategies` (K) stand in natural order, `tasks` (T) in natural order. A block is one (task, run):
+    `block_task`, `block_run`, `block_order` (U); `block_order` is its place in time. A cell sums the records of
+    one block with the same first and second strategy: `cell_block`, `first`, `second` (C) are indices,
+    `first_wins`, `second_wins`, `ties` (C) sums of weights, `records` and `tied_records` (C) plain counts.
+    """
+
+    experiment_id: str | None
+    strategies: tuple[str, ...]
+    tasks: tuple[str, ...]
+    block_task: Integers
+    block_run: Integers
+    block_order: Integers
+    cell_block: Integers
+    first: Integers
+    second: Integers
+    first_wins: Floats
+    second_wins: Floats
+    ties: Floats
+    records: Integers  # (C,) records in a cell, whatever their weights
+    tied_records: Integers  # (C,) those of them that are ties
+    notes: tuple[tuple[str, str], ...] = ()  # (code, message) of what reading noticed
+
+    @classmethod
+    def from_records(cls, records: Iterable[PairRecord]) -> RecordSet:
+        """The counts of records in memory; checks them as `read_records` checks lines.
+
+        Raises UsageError as `read_records` does, naming the record's position instead of a line.
+        """
+        from elometer.rating.reading import RecordReader
+
+        reader = RecordReader()
+        reader.add_records(records)
+        return reader.finish()
+
+    @cached_property
+    def pair_counts(self) -> PairCounts:
+        """Counts per (task, pair), orientation and runs summed away."""
+        count = len(self.strategies)
+        swapped = self.first > self.second
+        low = np.where(swapped, self.second, self.first)
+        high = np.where(swapped, self.first, self.second)
+        key = (self.block_task[self.cell_block] * count + low) * count + high
+        cells, place = np.unique(key, return_inverse=True)
+        low_wins = np.where(swapped, self.second_wins, self.first_wins)
+        high_wins = np.where(swapped, self.first_wins, self.second_wins)
+        size = len(cells)
+        return PairCounts(
+            task=cells // (count * count),
+            low=cells // count % count,
+            high=cells % count,
+            low_wins=np.bincount(place, low_wins, size),
+            high_wins=np.bincount(place, high_wins, size),
+            ties=np.bincount(place, self.ties, size),
+        )
+
+    @cached_property
+    def win_counts(self) -> Floats:
+        """(T, K, K): weight of the comparisons of task t that strategy i won against strategy j."""
+        pairs = self.pair_counts
+        dense = np.zeros((len(self.tasks), len(self.strategies), len(self.strategies)))
+        dense[pairs.task, pairs.low, pairs.high] = pairs.low_wins
+        dense[pairs.task, pairs.high, pairs.low] = pairs.high_wins
+        return dense
+
+    @cached_property
+    def tie_counts(self) -> Floats:
+        """(T, K, K), symmetric: weight of the tied comparisons of task t between strategies i and j."""
+        pairs = self.pair_counts
+        dense = np.zeros((len(self.tasks), len(self.strategies), len(self.strategies)))
+        dense[pairs.task, pairs.low, pairs.high] = pairs.ties
+        dense[pairs.task, pairs.high, pairs.low] = pairs.ties
+        return dense
+
+    @property
+    def wins(self) -> Floats:
+        """Same as `win_counts`."""
+        return self.win_counts
+
+    @cached_property
+    def counted(self) -> Integers:
+        """(M, 2): each (block, strategy) that stands in a record, sorted."""
+        count = len(self.strategies)
+        keys = np.unique(
+            np.concatenate([self.cell_block * count + self.first, self.cell_block * count + self.second])
+        )
+        return np.stack([keys // count, keys % count], axis=1)
+
+    @cached_property
+    def counted_task_runs(self) -> frozenset[tuple[str, str, int]]:
+        """Each (strategy, task, run) that stands in a record."""
+        blocks, strategies = self.counted.T
+        return frozenset(
+            (self.strategies[s], self.tasks[t], r)
+            for s, t, r in zip(
+                strategies.tolist(),
+                self.block_task[blocks].tolist(),
+                self.block_run[blocks].tolist(),
+                strict=True,
+            )
+        )
+
+    @cached_property
+    def comparisons(self) -> int:
+        """How many records there are; a tie is one."""
+        return int(self.records.sum())
+
+    @cached_property
+    def tie_rate(self) -> float:
+        """Share of the records that are ties."""
+        return float(self.tied_records.sum() / self.comparisons) if self.comparisons else 0.0
+
+    @cached_property
+    def ties_of(self) -> Integers:
+        """(K,) tied records in which each strategy stands."""
+        return self._per_strategy(self.tied_records)
+
+    @cached_property
+    def records_of(self) -> Integers:
+        """(K,) records in which each strategy stands."""
+        return self._per_strategy(self.records)
+
+    def _per_strategy(self, counts: Integers) -> Integers:
+        size = len(self.strategies)
+        both = np.bincount(self.first, counts, size) + np.bincount(self.second, counts, size)
+        return both.astype(np.int64)
+
+    def restricted(self, blocks: npt.NDArray[np.bool_]) -> RecordSet:
+        """The cells of the chosen blocks (U, bool), with the same strategies and tasks."""
+        keep = blocks[self.cell_block]
+        return replace(
+            self,
+            **{name: getattr(self, name)[keep] for name in CELL_COLUMNS},
+        )
+
+
+def natural_order(names: Iterable[str]) -> tuple[str, ...]:
+    """Names in natural order: `sample_2` before `sample_16`."""
+    return tuple(sorted(names, key=natural_key))
+
+
+def read_records(path: Path | str) -> RecordSet:
+    """Read pair records: JSONL (records, bare `{"winner","loser"}`, `[winner, loser]`) or a two-column CSV.
+
+    Raises UsageError (exit code 2) for a missing path, a folder, an empty file, a line that does not fit (with
+    its number), contradicting records, and a file with one strategy only.
+    """
+    from elometer.rating.reading import read_file
+
+    return read_file(Path(path))
+
+
+def require_two_strategies(strategies: Iterable[str], where: str) -> None:
+    """Raise UsageError where there is nothing to compare."""
+    names = list(strategies)
+    if len(names) < 2:
+        raise UsageError(
+            _("{where}: comparisons of at least two strategies are needed.").format(where=where),
+            evidence=_("It names {names}.").format(names=", ".join(names) or _("none")),
+            fix=_("Give records in which one strategy meets another inside a task."),
+        )

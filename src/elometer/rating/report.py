@@ -1,0 +1,288 @@
+"""A fit as JSON, CSV and text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import textwrap
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from elometer.core.text import gettext as _
+from elometer.rating.economics import best_of_n_doubling
+from elometer.rating.result import FitResult, StrategyFit
+
+JSON_COLUMNS = (
+    "strategy",
+    "theta",
+    "se",
+    "elo",
+    "elo_lo",
+    "elo_hi",
+    "total_tokens",
+    "delta_elo",
+    "delta_lo",
+    "delta_hi",
+    "delta_token",
+    "marginal_elo_per_1k",
+    "marginal_lo",
+    "marginal_hi",
+    "elo_per_doubling",
+    "win_rate_vs_anchor",
+    "win_rate_round_robin",
+    "resolved",
+)
+CSV_COLUMNS = (
+    "strategy",
+    "total_tokens",
+    "elo",
+    "delta_elo",
+    "delta_token",
+    "marginal_elo_per_1k",
+    "k",
+    "role",
+    "tasks",
+    "runs",
+    "calls",
+    "tokens_per_task_run",
+    "marginal_per_1k_task_run",
+    "marginal_lo",
+    "marginal_hi",
+    "win_rate_vs_anchor",
+    "win_rate_round_robin",
+    "ties",
+    "excluded",
+    "elo_lo",
+    "elo_hi",
+    "delta_lo",
+    "delta_hi",
+    "resolved",
+    "elo_per_1k",
+    "elo_per_doubling",
+    "unused_token_share",
+    "estimated_token_share",
+)
+NOTHING = "-"
+GAP = 2
+
+
+def fit_json(result: FitResult) -> dict[str, Any]:
+    """The object that `elometer fit --json` prints; None where the data do not tell."""
+    return {
+        "experiment_id": result.experiment_id,
+        "estimator": result.estimator,
+        "ties": result.ties,
+        "aggregation": result.aggregation,
+        "identified": result.identified,
+        "components": [list(part) for part in result.components],
+        "unbounded": [asdict(each) for each in result.unbounded],
+        "tasks": result.tasks,
+        "comparisons": result.comparisons,
+        "tie_rate": result.tie_rate,
+        "elo_base": result.elo_base,
+        "elo_scale": result.elo_scale,
+        "anchor": result.anchor,
+        "strategies": [_json_row(row) for row in result.strategies],
+        "warnings": [{"code": each.code, "message": each.message} for each in result.warnings],
+        "unit": result.unit,
+        "level": result.level,
+        "interval_basis": result.interval_basis,
+        "islands": [list(part) for part in result.islands],
+        "reference_elo_per_doubling": best_of_n_doubling(result.elo_scale),
+        "curvature": None if result.curvature is None else asdict(result.curvature),
+        "knee": _knee_json(result),
+        "returns": list(result.returns),
+        "position": _term(result.position),
+        "log_nu": _term(result.log_nu),
+    }
+
+
+def _json_row(row: StrategyFit) -> dict[str, Any]:
+    values = asdict(row)
+    return {name: values[name] for name in JSON_COLUMNS} | {
+        name: value for name, value in values.items() if name not in JSON_COLUMNS
+    }
+
+
+def _knee_json(result: FitResult) -> dict[str, Any] | None:
+    knee = result.knee
+    if knee is None:
+        return None
+    names = [row.strategy for row in result.strategies]
+
+    def name(index: int | None) -> str | None:
+        return None if index is None else names[index]
+
+    return {
+        "strategy": name(knee.strategy),
+        "candidate": name(knee.candidate),
+        "best": name(knee.best),
+        "margin": knee.margin,
+        "tasks_needed": knee.tasks_needed,
+    }
+
+
+def _term(term: tuple[float, float] | None) -> dict[str, float] | None:
+    return None if term is None else {"value": term[0], "se": term[1]}
+
+
+def csv_text(result: FitResult) -> str:
+    """elo_result.csv: one row per strategy in natural order, an empty field where the data do not tell."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for row in result.strategies:
+        writer.writerow([_csv_value(getattr(row, name)) for name in CSV_COLUMNS])
+    return text.getvalue()
+
+
+def _csv_value(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(value)
+    return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of the text table; the one with the highest `rank` goes first where the width is short."""
+
+    title: str
+    cell: Callable[[StrategyFit], str]
+    rank: int = 0
+
+
+def _integer(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:,.0f}"
+
+
+def _decimal(value: float | None, digits: int = 2) -> str:
+    return NOTHING if value is None else f"{_unsigned_zero(value, digits):.{digits}f}"
+
+
+def _signed(value: float | None, digits: int = 2) -> str:
+    return NOTHING if value is None else f"{_unsigned_zero(value, digits):+.{digits}f}"
+
+
+def _unsigned_zero(value: float, digits: int) -> float:
+    return 0.0 if abs(value) < 0.5 * 10.0**-digits else value
+
+
+def _range(low: float | None, high: float | None, digits: int = 0) -> str:
+    if low is None or high is None:
+        return NOTHING
+    return f"[{_signed(low, digits)}, {_signed(high, digits)}]"
+
+
+def _elo_range(low: float | None, high: float | None) -> str:
+    return NOTHING if low is None or high is None else f"[{low:.0f}, {high:.0f}]"
+
+
+def _marked_elo(row: StrategyFit) -> str:
+    return _decimal(row.elo) + ("" if row.identified else " *")
+
+
+def _resolved(row: StrategyFit) -> str:
+    if not row.identified:
+        return _("no *")
+    if row.compared_with is None:
+        return NOTHING
+    return _("yes") if row.resolved else _("no")
+
+
+def _columns(result: FitResult) -> list[_Column]:
+    priced = result.tokens is not None or any(row.total_tokens is not None for row in result.strategies)
+    if result.unit == "profile":
+        return [
+            _Column(_("strategy"), lambda row: row.strategy),
+            _Column(_("profile (no unit)"), lambda row: _signed(row.theta, 3)),
+            _Column(_("win rate"), lambda row: _decimal(row.win_rate_round_robin)),
+        ]
+    columns = [
+        _Column(_("strategy"), lambda row: row.strategy),
+        _Column(_("tokens"), lambda row: _integer(row.total_tokens)),
+        _Column(_("Elo"), _marked_elo),
+        _Column(_("interval"), lambda row: _elo_range(row.elo_lo, row.elo_hi), rank=4),
+        _Column(_("ΔElo"), lambda row: _signed(row.delta_elo, 1)),
+        _Column(_("interval of Δ"), lambda row: _range(row.delta_lo, row.delta_hi)),
+        _Column(_("/1k"), lambda row: _decimal(row.marginal_elo_per_1k), rank=3),
+        _Column(_("/1k task-run"), lambda row: _decimal(row.marginal_per_1k_task_run, 1)),
+        _Column(_("its interval"), lambda row: _range(row.marginal_lo, row.marginal_hi, 1), rank=2),
+        _Column(_("resolved?"), _resolved),
+    ]
+    if priced:
+        return columns
+    hidden = {_("tokens"), _("/1k"), _("/1k task-run"), _("its interval")}
+    return [column for column in columns if column.title not in hidden]
+
+
+def text_table(result: FitResult, *, width: int = 80) -> str:
+    """The fit as a table of at most `width` columns where names allow, with what must be known below it."""
+    columns = _columns(result)
+    cells = _cells(columns, result)
+    while _width(cells) > width and any(column.rank for column in columns):
+        last = max(range(len(columns)), key=lambda index: columns[index].rank)
+        del columns[last]
+        cells = _cells(columns, result)
+    lines = _aligned(cells)
+    notes = [_head(result), *_legend(result), *result.returns]
+    notes.extend(f"! {each.message}" for each in result.warnings)
+    wrapped = [line for note in notes for line in textwrap.wrap(note, max(width, 20), subsequent_indent="  ")]
+    return "\n".join([*lines, "", *wrapped]) + "\n"
+
+
+def _cells(columns: list[_Column], result: FitResult) -> list[list[str]]:
+    titles = [column.title for column in columns]
+    return [titles, *([column.cell(row) for column in columns] for row in result.strategies)]
+
+
+def _width(cells: list[list[str]]) -> int:
+    return sum(max(map(len, column)) for column in zip(*cells, strict=True)) + GAP * (len(cells[0]) - 1)
+
+
+def _aligned(cells: list[list[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = []
+    for row in cells:
+        first = row[0].ljust(widths[0])
+        rest = [cell.rjust(size) for cell, size in zip(row[1:], widths[1:], strict=True)]
+        lines.append((" " * GAP).join([first, *rest]).rstrip())
+    return lines
+
+
+def _head(result: FitResult) -> str:
+    basis = {
+        "tasks": _("clustered by task"),
+        "runs": _("over further runs of these tasks"),
+        "model": _("of the model, this task only"),
+    }[result.interval_basis]
+    return _(
+        "{estimator}, ties {ties}, {aggregation}; {comparisons} comparisons in {tasks} tasks, {share:.0%} ties; "
+        "{level:g} % intervals {basis}; {anchor} = {base:g}."
+    ).format(
+        estimator=result.estimator,
+        ties=result.ties,
+        aggregation=result.aggregation,
+        comparisons=result.comparisons,
+        tasks=result.tasks,
+        share=result.tie_rate,
+        level=round(100 * result.level, 6),
+        basis=basis,
+        anchor=result.anchor,
+        base=result.elo_base,
+    )
+
+
+def _legend(result: FitResult) -> list[str]:
+    if all(row.identified for row in result.strategies):
+        return []
+    names = ", ".join(row.strategy for row in result.strategies if not row.identified)
+    return [
+        _("* not resolved: {names}. The penalty keeps the number finite, the data do not bound it.").format(
+            names=names
+        )
+    ]

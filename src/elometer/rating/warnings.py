@@ -1,0 +1,208 @@
+"""What a reader of the numbers must know, each with a code that scripts may rely on."""
+
+from __future__ import annotations
+
+from elometer.core.text import gettext as _
+from elometer.rating.result import FitResult, FitWarning
+from elometer.rating.tokens import TokenUse
+
+FEW_TASKS = 10
+FEW_COMPARISONS = 30
+MANY_TIES = 0.5
+LARGEST_TASK = 0.5
+
+
+def collect(result: FitResult, use: TokenUse | None, left_out: tuple[str, ...]) -> tuple[FitWarning, ...]:
+    """All warnings of a fit, the gravest first."""
+    found = [
+        *_existence(result),
+        *_convergence(result),
+        *_profile(result),
+        *_clusters(result),
+        *_amount(result),
+        *_tokens(result, use),
+    ]
+    if left_out:
+        found.append(
+            FitWarning(
+                "tasks_left_out",
+                _("Left out, since not all strategies are joined in them: {names}.").format(
+                    names=_shortened(left_out)
+                ),
+            )
+        )
+    found.extend(FitWarning(code, message) for code, message in result.records.notes)
+    return tuple(found)
+
+
+def _shortened(names: tuple[str, ...], most: int = 8) -> str:
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else _("{names} and {n} more").format(names=shown, n=len(names) - most)
+
+
+def _existence(result: FitResult) -> list[FitWarning]:
+    if result.identified:
+        return []
+    found = []
+    if len(result.islands) > 1:
+        islands = "; ".join("{" + ", ".join(part) + "}" for part in result.islands)
+        found.append(
+            FitWarning(
+                "disconnected",
+                _("No comparison joins these groups, so no Elo spans them: {islands}.").format(
+                    islands=islands
+                ),
+            )
+        )
+    chain = " > ".join("{" + ", ".join(part) + "}" for part in result.components)
+    found.append(
+        FitWarning(
+            "no_finite_maximum",
+            _(
+                "no finite maximum: components {chain}, strongest first; nobody ever won or tied upward."
+            ).format(chain=chain)
+            if len(result.islands) == 1
+            else _("no finite maximum: components {chain}; the order across groups says nothing.").format(
+                chain=chain
+            ),
+        )
+    )
+    found.extend(FitWarning("unbounded_" + each.direction, each.reason) for each in result.unbounded)
+    return found
+
+
+def _convergence(result: FitResult) -> list[FitWarning]:
+    if result.estimate.converged:
+        return []
+    return [
+        FitWarning(
+            "not_converged",
+            _("The search for the maximum did not pass its gradient check; do not rely on these numbers."),
+        )
+    ]
+
+
+def _profile(result: FitResult) -> list[FitWarning]:
+    if result.aggregation != "per-task-standardised":
+        return []
+    reason = _(
+        "Standardising θ in each task makes a unitless profile: it prints a spread of about 480 Elo where all "
+        "strategies are equal, and its intervals cover 9 to 63 %."
+    )
+    return [FitWarning("standardised_profile", reason)]
+
+
+def _clusters(result: FitResult) -> list[FitWarning]:
+    clusters = result.estimate.clusters
+    if result.interval_basis == "model":
+        return [
+            FitWarning(
+                "this_task_only",
+                _("One task: intervals are those of the model and speak of this task only."),
+            )
+        ]
+    found = []
+    if result.interval_basis == "tasks" and clusters < FEW_TASKS:
+        found.append(
+            FitWarning(
+                "few_tasks",
+                _(
+                    "{n} tasks: simulated coverage of these 95 % intervals is {cover}; "
+                    "more tasks tell more than more runs."
+                ).format(n=clusters, cover=_coverage(clusters)),
+            )
+        )
+    if any(_no_spread(result)):
+        found.append(
+            FitWarning(
+                "no_spread",
+                _("All tasks say exactly the same of some differences; their intervals are the model's."),
+            )
+        )
+    return found
+
+
+def _coverage(tasks: int) -> str:
+    return _("95 to 97 %") if tasks >= 5 else _("93 to 98 %, and the intervals are wide")
+
+
+def _no_spread(result: FitResult) -> list[bool]:
+    from elometer.rating.comparisons import difference
+    from elometer.rating.estimate import contrast_error
+
+    names = [row.strategy for row in result.strategies]
+    flat = []
+    for index, row in enumerate(result.strategies):
+        if row.compared_with is not None and row.delta_lo is not None:
+            weights = difference(len(names), names.index(row.compared_with), index)
+            flat.append(contrast_error(result.estimate, weights)[2] == "no spread")
+    return flat
+
+
+def _amount(result: FitResult) -> list[FitWarning]:
+    found = []
+    counts = result.records.records_of.tolist()
+    few = [row.strategy for row, n in zip(result.strategies, counts, strict=True) if n < FEW_COMPARISONS]
+    if few:
+        found.append(
+            FitWarning(
+                "few_comparisons",
+                _("Fewer than {n} comparisons: {names}.").format(
+                    n=FEW_COMPARISONS, names=_shortened(tuple(few))
+                ),
+            )
+        )
+    if result.tie_rate > MANY_TIES:
+        found.append(
+            FitWarning(
+                "many_ties", _("{share:.0%} of the comparisons are ties.").format(share=result.tie_rate)
+            )
+        )
+    if result.ties == "drop" and result.tie_rate > 0:
+        found.append(
+            FitWarning(
+                "ties_dropped",
+                _("Ties are dropped: Elo speaks of decisive comparisons only, and gaps look larger."),
+            )
+        )
+    return found
+
+
+def _tokens(result: FitResult, use: TokenUse | None) -> list[FitWarning]:
+    if use is None:
+        return []
+    found = []
+    unknown = tuple(
+        row.strategy for row in result.strategies if not row.total_tokens or row.tokens_per_task_run is None
+    )
+    if unknown:
+        found.append(
+            FitWarning(
+                "no_tokens", _("The ledger has no tokens for {names}.").format(names=_shortened(unknown))
+            )
+        )
+    if result.tokens is not None and not result.tokens.joined:
+        found.append(
+            FitWarning(
+                "tokens_not_joined",
+                _("The records name no tasks: tokens are means over the ledger's task-runs, without spread."),
+            )
+        )
+    for row in result.strategies:
+        if row.marginal_basis == "no further tokens" and row.compared_with is not None:
+            message = _("{name} used no more tokens per task-run than {other}.")
+            if row.delta_elo is not None and row.delta_elo > 0 and row.resolved:
+                message = _("{name} dominates {other}: higher Elo, no more tokens.")
+            found.append(
+                FitWarning("no_further_tokens", message.format(name=row.strategy, other=row.compared_with))
+            )
+        elif row.marginal_basis == "no extra cost measured":
+            found.append(
+                FitWarning(
+                    "no_extra_cost_measured",
+                    _("{name} against {other}: the interval of the token difference includes 0.").format(
+                        name=row.strategy, other=row.compared_with
+                    ),
+                )
+            )
+    return found
