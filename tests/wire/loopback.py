@@ -9,7 +9,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-Piece = bytes | float | str  # bytes are sent, a number is a pause in seconds, "cut" or "reset" or "hang" end it
+Piece = (
+    bytes | float | str
+)  # bytes are sent, a number is a pause in seconds, "cut" or "reset" or "hang" end it
 
 
 @dataclass
@@ -86,7 +88,9 @@ class Loopback:
             headers["transfer-encoding"] = "chunked"
         else:
             headers["connection"] = "close"
-        head = f"HTTP/1.1 {script.status} X\r\n" + "".join(f"{k}: {v}\r\n" for k, v in headers.items()) + "\r\n"
+        head = (
+            f"HTTP/1.1 {script.status} X\r\n" + "".join(f"{k}: {v}\r\n" for k, v in headers.items()) + "\r\n"
+        )
         if script.pieces[:1] == ["reset"]:
             writer.transport.abort()
             return False
@@ -114,7 +118,9 @@ class Loopback:
 
 
 @asynccontextmanager
-async def loopback(*scripts: Script, decide: Callable[[Request], Script] | None = None) -> AsyncIterator[Loopback]:
+async def loopback(
+    *scripts: Script, decide: Callable[[Request], Script] | None = None
+) -> AsyncIterator[Loopback]:
     """Serve the scripts on a free port."""
     gateway = Loopback(list(scripts), decide)
     server = await asyncio.start_server(gateway.handle, "127.0.0.1", 0)
@@ -136,7 +142,9 @@ def named_events(*events: tuple[str, object]) -> list[Piece]:
     return [f"event: {name}\ndata: {json.dumps(data)}\n\n".encode() for name, data in events]
 
 
-def chat_chunk(text: str | None = None, finish: str | None = None, usage: object = None, **more: object) -> object:
+def chat_chunk(
+    text: str | None = None, finish: str | None = None, usage: object = None, **more: object
+) -> object:
     """One chunk of a chat stream."""
     delta = {} if text is None else {"content": text}
     chunk: dict[str, object] = {

@@ -37,7 +37,7 @@ class GateStatus:
 
 
 class GateClosed(ElometerError):
-    """The server asked to stay away for longer than anybody waits; `until` is in seconds of the gate's clock."""
+    """The server asked to stay away longer than anybody waits; `until`: seconds of the gate's clock."""
 
     exit_code = 5
 

@@ -49,9 +49,7 @@ def endpoint(root: str, path: str) -> str:
 
 
 def effective_url(root: str, tool: str) -> str:
-    """The base URL that a client is given: Claude Code takes the root, OpenAI-style clients the versioned
-    root.
-    """
+    """The base URL that a client is given: Claude Code takes the root, others the versioned root."""
     return root.rstrip("/") if tool in TOOLS_THAT_TAKE_THE_ROOT else versioned(root)
 
 

@@ -138,9 +138,7 @@ class _Reader:
 
 
 def token_count(value: Any) -> int | None:
-    """A count from an int, an integral float or a digit string; None for anything else (NaN, negative,
-    boolean).
-    """
+    """A count from an int, an integral float or a digit string; None for NaN, negatives, booleans."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):

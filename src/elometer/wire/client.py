@@ -292,9 +292,7 @@ def _require_url(root_url: str) -> None:
 
 
 def _require_key(key: Secret | None) -> None:
-    """A key with characters that no header can hold is never sent: the libraries would show it in their
-    error.
-    """
+    """A key that no header can hold is never sent: the libraries would show it in their error."""
     if key is None:
         return
     value = key.reveal()

@@ -29,9 +29,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`again`: try once more after `wait_s` seconds of our own (the gate adds its own wait). `why`: what
-    ended it.
-    """
+    """`again`: try once more after `wait_s` seconds of our own (the gate adds its wait); `why`: why not."""
 
     again: bool
     wait_s: float = 0.0

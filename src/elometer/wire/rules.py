@@ -24,9 +24,7 @@ _EMPTY_MODEL = re.compile(r"对于模型\s*无可用渠道|for model\s+under gro
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Matches where the status fits and a code, the words or the test do; with none of the three, the status
-    alone.
-    """
+    """Matches where the status fits and a code, the words or the test do; with none of those, the status."""
 
     error_class: str
     codes: frozenset[str] = frozenset()
@@ -98,9 +96,7 @@ def _payment_required(signs: Signs) -> str:
 
 
 def _quota_words(signs: Signs) -> str:
-    """On 429 the words of a quota also stand in messages about rates; a daily pool is a quota all the
-    same.
-    """
+    """On 429 the words of a quota also stand in messages about rates; a daily pool is a quota though."""
     found = _QUOTA_WORDS.search(signs.message)
     if not found or any("perminute" in name.lower() for name in signs.quota_ids):
         return ""
