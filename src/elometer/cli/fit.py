@@ -49,9 +49,7 @@ class DashedChoice(click.Choice[str]):
 )
 @click.option("--task-weight", type=click.Choice(("equal", "records")), default="equal", show_default=True)
 @click.option("--knee-margin", type=float, default=25.0, show_default=True, help="In Elo.")
-@click.option(
-    "--profile-as-elo", is_flag=True, help="Print a standardised profile on the Elo scale all the same."
-)
+@click.option("--profile-as-elo", is_flag=True, help="Print a standardised profile as Elo all the same.")
 @click.option("--json", "as_json", is_flag=True, help="One object on stdout.")
 @click.option("--csv", "csv_file", type=FILE, help="Write elo_result.csv to this file ('-': stdout).")
 def fit(

@@ -17,18 +17,21 @@ if TYPE_CHECKING:
 
 
 def tokens_of(ledgers: Sequence[Path]) -> TokenUse:
-    """What the ledgers of one experiment say of its tokens. Raises UsageError where one is missing."""
+    """What the ledgers of one experiment say of its tokens. Raises UsageError where one is missing.
+
+    Tokens per task-run are those that answers rest on; failed attempts stay in the totals.
+    """
     from elometer.ledger.charged import token_sums
     from elometer.rating.tokens import TokenUse
 
     sums = token_sums(ledgers)
-    uncached = token_sums(ledgers, "uncached").charged
+    uncached = token_sums(ledgers, "uncached").answered
     return TokenUse(
-        charged=sums.charged,
+        charged=sums.answered,
         total_tokens=sums.total,
         calls=sums.calls,
         estimated_tokens=sums.estimated,
-        uncached=uncached if uncached != sums.charged else None,
+        uncached=uncached if uncached != sums.answered else None,
     )
 
 

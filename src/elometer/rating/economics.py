@@ -30,7 +30,9 @@ def best_of_n_doubling(elo_scale: float = 400.0) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Marginal:
-    """Elo per 1k further tokens of a task-run. `basis`: delta, fieller, fixed (tokens without spread), or why not."""
+    """Elo per 1k further tokens of a task-run. `basis`: delta, fieller, fixed (tokens without
+    spread), or why there is none.
+    """
 
     value: float | None
     low: float | None
@@ -184,7 +186,7 @@ def _shortfall(
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """For one difference: the smallest ΔElo that these tasks would detect, and the tasks that this one needs."""
+    """For one difference: what these tasks would detect (ΔElo), and the tasks that this one needs."""
 
     detectable: float
     tasks_needed: int | None
@@ -220,7 +222,7 @@ def comparisons_needed(gap: float, elo_scale: float = 400.0) -> int:
 
 
 def upper_hull(cost: Floats, value: Floats) -> npt.NDArray[np.bool_]:
-    """Which points lie on the concave upper hull of value over cost; the others are dominated. For drawing."""
+    """Which points lie on the concave upper hull of value over cost; for drawing."""
     order = np.lexsort((-value, cost))
     hull: list[int] = []
     for point in order.tolist():

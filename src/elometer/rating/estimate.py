@@ -1,13 +1,15 @@
 """A fit as numbers: θ, what each cluster contributed to it, and the intervals of any contrast.
 
 The default interval clusters by task. Task t moves the estimate by u_t = V s_t, V the pseudo-inverse of the
-information and s_t the score of its comparisons; the variance of a contrast is the sum of the squared, centred
-contributions times T / (T − 1) (CR1), its law Student's t with T − 1 degrees of freedom. Comparisons inside a
-task share the task, so that intervals over records cover 74–79 % where 95 % is claimed once tasks differ.
+information and s_t the score of its comparisons; the variance of a contrast is the sum of the squared,
+centred contributions times T / (T − 1) (CR1), its law Student's t with T − 1 degrees of freedom.
+Comparisons inside a task share the task, so that intervals over records cover 74–79 % where 95 % is claimed
+once tasks differ.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +20,7 @@ from elometer.rating.records import Floats, Integers
 from elometer.rating.student import two_sided
 
 Booleans = npt.NDArray[np.bool_]
-# Below this share of the model's own standard error, clusters that all say the same tell nothing of their spread.
+# Below this share of the model's standard error all clusters say the same, and tell nothing of their spread.
 NO_SPREAD = 1e-7
 
 
@@ -26,11 +28,11 @@ NO_SPREAD = 1e-7
 class Estimate:
     """θ (K) in logits, and the contributions of clusters.
 
-    `influence` (C, K): what cluster c (a task, or a block where runs are generalised) adds to θ − truth, centred;
-    `present` (C, K): whether it holds a comparison of the strategy; `stratum` (C): the task inside which it is
-    centred, all zero where tasks are the clusters. `model_covariance` (K, K) is that of the model (Fisher).
-    `weights` (K, K): task-weighted scores, a tie half a win. `extra`: log ν, or the position term, with its
-    standard error under the model.
+    `influence` (C, K): what cluster c (a task, or a block where runs are generalised) adds to θ − truth,
+    centred; `present` (C, K): whether it holds a comparison of the strategy; `stratum` (C): the task inside
+    which it is centred, all zero where tasks are the clusters. `model_covariance` (K, K): the model's
+    (Fisher). `scores` (K, K): task-weighted scores, a tie half a win. `extra`: log ν, or the position term,
+    with its standard error under the model.
     """
 
     theta: Floats
@@ -54,7 +56,7 @@ class Estimate:
         return self.degrees(np.arange(self.theta.size)[:0]) >= 1
 
     def degrees(self, strategies: Integers) -> int:
-        """Clusters less strata that tell of a contrast of these strategies: the t law's degrees of freedom."""
+        """Clusters less strata that tell of these strategies: the t law's degrees of freedom."""
         used = self.present.any(axis=1)
         if not len(strategies):
             return int(used.sum()) - len(np.unique(self.stratum[used]))
@@ -115,14 +117,14 @@ def contrast(estimate: Estimate, weights: Floats, level: float) -> Interval:
 
 def contrast_error(estimate: Estimate, weights: Floats) -> tuple[float | None, float, str]:
     """(standard error, degrees of freedom, basis) of a contrast in logits."""
-    model = float(np.sqrt(max(weights @ estimate.model_covariance @ weights, 0.0)))
+    model = math.sqrt(max(float(weights @ estimate.model_covariance @ weights), 0.0))
     if not estimate.clustered:
         return model, np.inf, "model"
     degrees = estimate.degrees(np.flatnonzero(weights))
     if degrees < 1:
         return None, np.nan, "one cluster"
     each = estimate.influence @ weights
-    error = float(np.sqrt(cluster_factor(degrees) * (each @ each)))
+    error = math.sqrt(cluster_factor(degrees) * float(each @ each))
     if error <= NO_SPREAD * model:
         return model, np.inf, "no spread"
     return error, float(degrees), "clusters"
@@ -130,7 +132,7 @@ def contrast_error(estimate: Estimate, weights: Floats) -> tuple[float | None, f
 
 def centred(influence: Floats, present: Booleans, stratum: Integers) -> Floats:
     """Contributions less the mean of their stratum, among clusters that hold a comparison."""
-    used = present.any(axis=1)
+    used: Booleans = np.asarray(present.any(axis=1))
     size = int(stratum.max()) + 1 if len(stratum) else 1
     count = np.bincount(stratum[used], minlength=size)
     total = np.zeros((size, influence.shape[1]))

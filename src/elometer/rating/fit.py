@@ -18,7 +18,7 @@ from elometer.rating.per_task import fit_per_task
 from elometer.rating.pooled import fit_pooled, graph_of, require_maximum
 from elometer.rating.records import Floats, RecordSet
 from elometer.rating.report import csv_text, fit_json, text_table
-from elometer.rating.result import FitResult, Name, StrategyFit, Unbounded, FitWarning, take_apart
+from elometer.rating.result import FitResult, FitWarning, Name, StrategyFit, Unbounded, take_apart
 from elometer.rating.returns import sentences
 from elometer.rating.tokens import TaskTokens, TokenUse, task_tokens
 from elometer.rating.warnings import collect

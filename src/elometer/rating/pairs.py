@@ -25,8 +25,8 @@ def pair_blocks(
 ) -> list[PairRecord]:
     """One record for each pair of strategies of each block, strategies in natural order.
 
-    A difference of at most `tie_epsilon` (in units of the score) is a tie: one comparison. A score that is not
-    a number excludes the strategy as None does.
+    A difference of at most `tie_epsilon` (in units of the score) is a tie: one comparison. A score that is
+    not a number excludes the strategy as None does.
     """
     records = []
     for block in blocks:

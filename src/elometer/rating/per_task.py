@@ -17,7 +17,7 @@ CHUNK_NUMBERS = 4_000_000
 
 
 def task_scores(records: RecordSet, options: FitOptions) -> Floats:
-    """(T, K, K): what i scored against j in task t; each task weighs as many comparisons as it has records."""
+    """(T, K, K): what i scored against j in task t; a task weighs what it has records."""
     scores = records.win_counts
     if options.ties_used != "drop":
         scores = scores + 0.5 * records.tie_counts
@@ -56,7 +56,7 @@ def fit_each_task(scores: Floats) -> Floats:
 
 
 def standardised(theta: Floats) -> Floats:
-    """(T, K): each task's θ with mean 0 and standard deviation 1; all zero where a task tells nothing apart."""
+    """(T, K): each task's θ with mean 0 and deviation 1; all zero where it tells nothing apart."""
     centre = theta - theta.mean(axis=1, keepdims=True)
     spread = np.sqrt((centre**2).mean(axis=1, keepdims=True))
     scores: Floats = np.where(spread > 1e-9, centre / np.where(spread > 1e-9, spread, 1.0), 0.0)

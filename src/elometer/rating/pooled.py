@@ -14,7 +14,7 @@ from elometer.rating.estimators import bradley_terry, davidson, position
 from elometer.rating.estimators.newton import Maximum
 from elometer.rating.graph import WinGraph, win_graph
 from elometer.rating.options import FitOptions
-from elometer.rating.records import Floats, Integers, RecordSet
+from elometer.rating.records import Floats, Integers, RecordSet, sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,13 @@ class Cells:
 
     def matrix(self, values: Floats, size: int) -> Floats:
         """(K, K): values summed per (first, second)."""
-        flat = np.bincount(self.first * size + self.second, values, size * size)
-        return flat.reshape(size, size)
+        return sums(self.first * size + self.second, values, size * size).reshape(size, size)
 
     def per_strategy(self, first: Floats, second: Floats, size: int) -> Floats:
         """(C, K): sums of what the first and what the second strategy of each cell receives."""
         clusters = len(self.stratum)
-        total = np.bincount(self.cluster * size + self.first, first, clusters * size)
-        total += np.bincount(self.cluster * size + self.second, second, clusters * size)
+        total = sums(self.cluster * size + self.first, first, clusters * size)
+        total += sums(self.cluster * size + self.second, second, clusters * size)
         return total.reshape(clusters, size)
 
     def present(self, size: int) -> Booleans:
@@ -51,8 +50,11 @@ class Cells:
         return self.per_strategy(held, held, size) > 0
 
 
+Columns = tuple[Integers, Integers, Integers, Integers, Integers, Floats, Floats, Floats]
+
+
 def weighted_cells(records: RecordSet, options: FitOptions) -> Cells:
-    """The cells of a fit, tasks weighted so that each has the same total and all together that of the records.
+    """The cells of a fit, each task with the same total, all together that of the records.
 
     The number of records, not the weights on them, is the sample size.
     """
@@ -71,7 +73,7 @@ def weighted_cells(records: RecordSet, options: FitOptions) -> Cells:
     dropped = int(records.tied_records.sum()) if options.ties_used == "drop" else 0
     sample = records.comparisons - dropped
     if options.task_weight == "equal":
-        per_task = np.bincount(task, games, len(records.tasks))
+        per_task = sums(task, games, len(records.tasks))
         held = per_task > 0
         factor = np.zeros(len(per_task))
         factor[held] = sample / (held.sum() * per_task[held])
@@ -85,7 +87,7 @@ def weighted_cells(records: RecordSet, options: FitOptions) -> Cells:
 
 def _by_task(
     records: RecordSet,
-) -> tuple[Integers, Integers, Integers, Integers, Integers, Floats, Floats, Floats]:
+) -> Columns:
     pairs = records.pair_counts
     stratum = np.zeros(len(records.tasks), dtype=np.int64)
     return (
@@ -102,7 +104,7 @@ def _by_task(
 
 def _oriented(
     records: RecordSet,
-) -> tuple[Integers, Integers, Integers, Integers, Integers, Floats, Floats, Floats]:
+) -> Columns:
     return (
         records.cell_block,
         records.block_task,
@@ -116,7 +118,7 @@ def _oriented(
 
 
 def graph_of(records: RecordSet, options: FitOptions) -> WinGraph:
-    """The win graph of the comparisons that the fit uses: a tie is an edge both ways unless ties are dropped."""
+    """The win graph of the comparisons that the fit uses: a tie is an edge both ways unless dropped."""
     pairs = records.pair_counts
     ties = 0.0 if options.ties_used == "drop" else pairs.ties
     size = len(records.strategies)
@@ -216,7 +218,7 @@ def _fit_davidson(cells: Cells, size: int, options: FitOptions, graph: WinGraph)
     tie = np.exp(parameters[-1] - norm)
     residual = cells.first_score - cells.games * (np.exp(half - norm) + 0.5 * tie)
     per_strategy = cells.per_strategy(residual, -residual, size)
-    per_tie = np.bincount(cells.cluster, cells.ties - cells.games * tie, len(cells.stratum))
+    per_tie = sums(cells.cluster, cells.ties - cells.games * tie, len(cells.stratum))
     influence = per_strategy @ spread[:size, :size] + np.outer(per_tie, spread[size, :size])
     influence = centred(influence, cells.present(size), cells.stratum)
     extra = ("log_nu", float(parameters[-1]), float(np.sqrt(spread[size, size])))
@@ -232,7 +234,7 @@ def _fit_position(cells: Cells, size: int, options: FitOptions, graph: WinGraph)
     gap = parameters[cells.first] - parameters[cells.second] + parameters[-1]
     residual = cells.first_score - cells.games * (0.5 + 0.5 * np.tanh(0.5 * gap))
     per_strategy = cells.per_strategy(residual, -residual, size)
-    per_position = np.bincount(cells.cluster, residual, len(cells.stratum))
+    per_position = sums(cells.cluster, residual, len(cells.stratum))
     influence = per_strategy @ spread[:size, :size] + np.outer(per_position, spread[size, :size])
     influence = centred(influence, cells.present(size), cells.stratum)
     extra = ("position", float(parameters[-1]), float(np.sqrt(spread[size, size])))

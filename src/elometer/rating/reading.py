@@ -25,6 +25,7 @@ from elometer.rating.records import (
     RecordSet,
     natural_order,
     require_two_strategies,
+    sums,
 )
 
 CHUNK_BYTES = 4 << 20
@@ -228,7 +229,7 @@ class RecordReader:
         return self._record_set(columns, tuple(notes))
 
     def _without_duplicates(self, columns: Columns) -> tuple[Columns, list[tuple[str, str]]]:
-        """Records that carry a block are known by it: the same one twice counts once, or is a contradiction."""
+        """Records that carry a block ."""
         known = np.flatnonzero(columns["block"] != NO_BLOCK)
         swapped = columns["first"] > columns["second"]
         low = np.where(swapped, columns["second"], columns["first"])[known]
@@ -293,8 +294,8 @@ class RecordReader:
         size = len(cells)
         outcome, weight = columns["outcome"], columns["weight"]
 
-        def sums(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
-            return np.bincount(place[mask], weight[mask], size)
+        def weights_where(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+            return sums(place[mask], weight[mask], size)
 
         experiments = [name for name in self._experiments if name is not None]
         return RecordSet(
@@ -307,9 +308,9 @@ class RecordReader:
             cell_block=cells // (count * count),
             first=cells // count % count,
             second=cells % count,
-            first_wins=sums(outcome == FIRST),
-            second_wins=sums(outcome == SECOND),
-            ties=sums(outcome == TIE),
+            first_wins=weights_where(outcome == FIRST),
+            second_wins=weights_where(outcome == SECOND),
+            ties=weights_where(outcome == TIE),
             records=np.bincount(place, minlength=size),
             tied_records=np.bincount(place[outcome == TIE], minlength=size),
             notes=notes,

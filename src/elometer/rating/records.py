@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -75,10 +75,10 @@ class PairCounts:
 class RecordSet:
     """Comparisons as arrays.
 
-    `strategies` (K) stand in natural order, `tasks` (T) in natural order. A block is one (task, run):
-    `block_task`, `block_run`, `block_order` (U); `block_order` is its place in time. A cell sums the records of
-    one block with the same first and second strategy: `cell_block`, `first`, `second` (C) are indices,
-    `first_wins`, `second_wins`, `ties` (C) sums of weights, `records` and `tied_records` (C) plain counts.
+    `strategies` (K) and `tasks` (T) stand in natural order. A block is one (task, run): `block_task`,
+    `block_run`, `block_order` (U); `block_order` is its place in time. A cell sums the records of one block
+    with the same first and second strategy: `cell_block`, `first`, `second` (C) are indices, `first_wins`,
+    `second_wins`, `ties` (C) sums of weights, `records` and `tied_records` (C) plain counts.
     """
 
     experiment_id: str | None
@@ -125,9 +125,9 @@ class RecordSet:
             task=cells // (count * count),
             low=cells // count % count,
             high=cells % count,
-            low_wins=np.bincount(place, low_wins, size),
-            high_wins=np.bincount(place, high_wins, size),
-            ties=np.bincount(place, self.ties, size),
+            low_wins=sums(place, low_wins, size),
+            high_wins=sums(place, high_wins, size),
+            ties=sums(place, self.ties, size),
         )
 
     @cached_property
@@ -210,6 +210,11 @@ class RecordSet:
         )
 
 
+def sums(place: Integers, weights: npt.NDArray[Any], size: int) -> Floats:
+    """(size,): the weights added up by place."""
+    return np.asarray(np.bincount(place, weights, size), dtype=np.float64)
+
+
 def natural_order(names: Iterable[str]) -> tuple[str, ...]:
     """Names in natural order: `sample_2` before `sample_16`."""
     return tuple(sorted(names, key=natural_key))
@@ -218,8 +223,8 @@ def natural_order(names: Iterable[str]) -> tuple[str, ...]:
 def read_records(path: Path | str) -> RecordSet:
     """Read pair records: JSONL (records, bare `{"winner","loser"}`, `[winner, loser]`) or a two-column CSV.
 
-    Raises UsageError (exit code 2) for a missing path, a folder, an empty file, a line that does not fit (with
-    its number), contradicting records, and a file with one strategy only.
+    Raises UsageError (exit code 2) for a missing path, a folder, an empty file, a line that does not fit
+    (with its number), contradicting records, and a file with one strategy only.
     """
     from elometer.rating.reading import read_file
 

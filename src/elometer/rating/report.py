@@ -261,8 +261,8 @@ def _head(result: FitResult) -> str:
         "model": _("of the model, this task only"),
     }[result.interval_basis]
     return _(
-        "{estimator}, ties {ties}, {aggregation}; {comparisons} comparisons in {tasks} tasks, {share:.0%} ties; "
-        "{level:g} % intervals {basis}; {anchor} = {base:g}."
+        "{estimator}, ties {ties}, {aggregation}; {comparisons} comparisons in {tasks} tasks, {share:.0%} "
+        "ties; {level:g} % intervals {basis}; {anchor} = {base:g}."
     ).format(
         estimator=result.estimator,
         ties=result.ties,

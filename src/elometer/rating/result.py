@@ -115,8 +115,8 @@ class StrategyFit:
 class FitResult:
     """A whole fit. `components` are those of the win graph, strongest first, whatever the estimator.
 
-    `unit` is "elo", or "profile" for standardised per-task values, which are no Elo. `interval_basis` says what
-    intervals rest on: tasks, runs, or the model ("this task only"). `estimate`, `records` and `tokens` are the
+    `unit` is "elo", or "profile" for standardised per-task values, which are no Elo. `interval_basis` says
+    what intervals rest on: tasks, runs, or the model (one task). `estimate`, `records` and `tokens` are the
     arrays behind the rows, for those who want to go on computing.
     """
 

@@ -129,10 +129,8 @@ def table_text(rows: list[TableRow]) -> str:
             ]
         )
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [
-        "  ".join(
-            [line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))]
-        )
-        for line in cells
-    ]
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+    lines = []
+    for line in cells:
+        numbers = [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
+        lines.append("  ".join([line[0].ljust(widths[0]), *numbers]).rstrip())
+    return "\n".join(lines) + "\n"

@@ -40,8 +40,9 @@ class TokenUse:
 class TaskTokens:
     """Mean charged tokens per task-run: `mean` (T, K), NaN where the strategy was not compared in the task.
 
-    `counted` (K): tokens charged in task-runs that were compared. `joined`: whether tasks of records and ledger
-    are the same ones; records without tasks cannot be joined, then `mean` has one row over all task-runs.
+    `counted` (K): tokens charged in task-runs that were compared. `joined`: whether tasks of records and
+    ledger are the same ones; records without tasks cannot be joined, then `mean` has one row over all
+    task-runs.
     """
 
     mean: Floats

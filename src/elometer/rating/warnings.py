@@ -58,9 +58,9 @@ def _existence(result: FitResult) -> list[FitWarning]:
     found.append(
         FitWarning(
             "no_finite_maximum",
-            _(
-                "no finite maximum: components {chain}, strongest first; nobody ever won or tied upward."
-            ).format(chain=chain)
+            _("no finite maximum: components {chain}, strongest first; no one won or tied upward.").format(
+                chain=chain
+            )
             if len(result.islands) == 1
             else _("no finite maximum: components {chain}; the order across groups says nothing.").format(
                 chain=chain
@@ -86,8 +86,8 @@ def _profile(result: FitResult) -> list[FitWarning]:
     if result.aggregation != "per-task-standardised":
         return []
     reason = _(
-        "Standardising θ in each task makes a unitless profile: it prints a spread of about 480 Elo where all "
-        "strategies are equal, and its intervals cover 9 to 63 %."
+        "Standardising θ in each task makes a unitless profile: it prints a spread of about 480 Elo where "
+        "all strategies are equal, and its intervals cover 9 to 63 %."
     )
     return [FitWarning("standardised_profile", reason)]
 

@@ -1,7 +1,7 @@
 """Bradley-Terry (1952): P(i beats j) = 1 / (1 + exp(θ_j − θ_i)); plain and penalised maximum likelihood.
 
-`wins` is a batch of score matrices (B, K, K): `wins[b, i, j]` is what i scored against j, a tie half a win for
-each. θ (B, K) is in logits (nats of odds), its sum zero in each island. Everything is batched because
+`wins` is a batch of score matrices (B, K, K): `wins[b, i, j]` is what i scored against j, a tie half a win
+for each. θ (B, K) is in logits (nats of odds), its sum zero in each island. Everything is batched because
 replicates, tasks and the one fit a user sees are the same computation.
 
 The penalty is Jeffreys' prior, ½ log |information| (Firth 1993, Biometrika 80): it takes away the first-order
@@ -80,8 +80,7 @@ def penalty(theta: Floats, games: Floats, shift: Floats) -> Floats:
     """(B,): ½ log |information|, in nats."""
     matrix = information(theta, games) + shift
     _sign, value = np.linalg.slogdet(matrix)
-    half: Floats = 0.5 * value
-    return half
+    return np.asarray(0.5 * value, dtype=np.float64)
 
 
 def penalised_score(theta: Floats, wins: Floats, shift: Floats) -> Floats:
@@ -137,5 +136,5 @@ def _start(wins: Floats, start: Floats | None) -> Floats:
 def _solve(matrix: Floats, shift: Floats, slope: Floats) -> Floats:
     size = np.trace(matrix, axis1=-2, axis2=-1)[..., None, None] / matrix.shape[-1]
     size = np.where(size > 0, size, 1.0)
-    step: Floats = np.linalg.solve(matrix + size * shift, slope[..., None])[..., 0]
-    return step
+    step = np.linalg.solve(matrix + size * shift, slope[..., None])[..., 0]
+    return np.asarray(step, dtype=np.float64)

@@ -108,11 +108,12 @@ def penalty_score(parameters: Floats, games: Floats) -> Floats:
     nu = spread[size, size]
 
     def along(scores: int, ties: int) -> Floats:
-        return games * (
+        value: Floats = games * (
             gap * chance.moment(2 + scores, ties)
             + 2.0 * cross * chance.moment(1 + scores, 1 + ties)
             + nu * chance.moment(scores, 2 + ties)
         )
+        return value
 
     return np.append(0.5 * along(1, 0).sum(axis=1), 0.25 * along(0, 1).sum())
 

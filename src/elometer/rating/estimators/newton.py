@@ -35,8 +35,8 @@ def maximise(
     """Maximise B concave functions of P parameters from `start` (B, P).
 
     `objective(theta, which) -> (b,)`, `gradient(theta, which) -> (b, P)` and
-    `direction(theta, gradient, which) -> (b, P)` work on the problems `which` that are still open; `scale` (B)
-    is the number of comparisons, by which the gradient is judged.
+    `direction(theta, gradient, which) -> (b, P)` work on the problems `which` that are still open;
+    `scale` (B) is the number of comparisons, by which the gradient is judged.
     """
     theta = start.copy()
     best = np.full(len(theta), np.nan)

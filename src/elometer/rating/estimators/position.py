@@ -1,8 +1,8 @@
 """Bradley-Terry with a position term: logit P(first beats second) = θ_first − θ_second + δ.
 
-The home effect of Agresti's baseball table (Categorical Data Analysis, 2nd ed., 10.6); for a judge, what being
-shown first is worth. Parameters (θ_1 … θ_K, δ), shape (K + 1,). `first_score` (K, K) is what i, shown first,
-scored against j; `games` (K, K) how often they met in that order.
+The home effect of Agresti's baseball table (Categorical Data Analysis, 2nd ed., 10.6); for a judge, what
+being shown first is worth. Parameters (θ_1 … θ_K, δ), shape (K + 1,). `first_score` (K, K) is what i, shown
+first, scored against j; `games` (K, K) how often they met in that order.
 """
 
 from __future__ import annotations
