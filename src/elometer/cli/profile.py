@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from elometer.cli import profile_live as live
+from elometer.cli.profile_live import TOOL, TOOL_NAMES
 from elometer.core.text import gettext as _
 
 if TYPE_CHECKING:
     from elometer.profiles.model import Problem
-
-TOOL_NAMES = ("claude-code", "codex", "openai-compatible")
-TOOL = click.option(
-    "--tool", type=click.Choice(TOOL_NAMES), help="Which tool's profile, if names are shared."
-)
 
 
 @click.group(epilog="Example: elometer profile add --from taotoken --key bt-eval")
@@ -202,3 +199,7 @@ def remove(name: str, tool: str | None) -> None:
 
     gone = job.remove_profile(name, tool)
     click.echo(_("{tool} profile '{name}' removed.").format(tool=gone.tool, name=gone.name))
+
+
+for command in (live.import_file, live.export_profiles, live.env, live.exec_profile, live.check):
+    profile.add_command(command)

@@ -13,6 +13,17 @@ from typing import Any
 from elometer.core.errors import UsageError
 from elometer.core.limits import Boundary
 from elometer.core.text import gettext as _
+from elometer.jobs.profile_launch import Prepared as Prepared
+from elometer.jobs.profile_launch import become as become
+from elometer.jobs.profile_launch import check_profile as check_profile
+from elometer.jobs.profile_launch import choose as choose
+from elometer.jobs.profile_launch import env_lines as env_lines
+from elometer.jobs.profile_launch import env_notes as env_notes
+from elometer.jobs.profile_launch import prepare as prepare
+from elometer.jobs.profile_launch import run as run
+from elometer.jobs.profile_transfer import ImportReport as ImportReport
+from elometer.jobs.profile_transfer import export_profiles as export_profiles
+from elometer.jobs.profile_transfer import import_profiles as import_profiles
 from elometer.profiles import presets as preset_files
 from elometer.profiles.keys import KeyState, key_state, same_keys
 from elometer.profiles.model import DEFAULT_KEY_ENV, Key, Problem, Profile

@@ -1,0 +1,117 @@
+"""`elometer profile env|exec|import|export|switch|…`: profiles on their way to clients and back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from elometer.core.text import gettext as _
+
+TOOL_NAMES = ("claude-code", "codex", "openai-compatible")
+TOOL = click.option(
+    "--tool", type=click.Choice(TOOL_NAMES), help="Which tool's profile, if names are shared."
+)
+
+
+@click.command(
+    "import", epilog="Example: elometer profile import trio.json --key-source env:TAOTOKEN_API_KEY"
+)
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--key-label", help="Give every profile of the file this one key.")
+@click.option("--key-source", help="Where that key's value comes from, such as env:TAOTOKEN_API_KEY.")
+@click.option(
+    "--replace", "replace_existing", is_flag=True, help="Take the file's profile where one differs."
+)
+def import_file(file: Path, key_label: str | None, key_source: str | None, replace_existing: bool) -> None:
+    """Import a trio FILE, or a CC Switch database (read from a private copy)."""
+    from elometer.jobs import profiles as job
+
+    report = job.import_profiles(
+        file, key_label=key_label, key_source=key_source, replace_existing=replace_existing
+    )
+    for profile in report.added:
+        click.echo(f"{profile.name}  {profile.tool}  {profile.effective_url}  {profile.key or '-'}")
+    for name in report.unchanged:
+        click.echo(_("{name}: already there, unchanged").format(name=name))
+    for label in report.new_keys:
+        click.echo(_("New key '{label}'").format(label=label))
+    for name in report.unset:
+        click.echo(_("{name}: no key yet (a placeholder stood there)").format(name=name), err=True)
+    for note in report.notes:
+        click.echo(note, err=True)
+
+
+@click.command("export", epilog="Example: elometer profile export > trio.json")
+@click.argument("names", nargs=-1)
+@TOOL
+@click.option("--with-keys", is_flag=True, help="Write key values too; without it each is YOUR_API_KEY.")
+def export_profiles(names: tuple[str, ...], tool: str | None, with_keys: bool) -> None:
+    """Print the trio form of all profiles, or of NAMES, in the order in which they came."""
+    from elometer.jobs import profiles as job
+
+    click.echo(job.export_profiles(names, tool=tool, with_keys=with_keys), nl=False)
+
+
+@click.command(epilog='Example: eval "$(elometer profile env taotoken-claude-bt-eval)"')
+@click.argument("name", required=False)
+@TOOL
+@click.option("--shell", type=click.Choice(("sh", "zsh", "fish")), default="sh", help="Whose syntax.")
+def env(name: str | None, tool: str | None, shell: str) -> None:
+    """Print lines for eval: unset the other families' variables, then export NAME's (or the default's)."""
+    from elometer.jobs import profiles as job
+
+    lines = job.env_lines(name, tool=tool, shell=shell)
+    for note in job.env_notes(name, tool):
+        click.echo(note, err=True)
+    click.echo(lines, nl=False)
+
+
+@click.command(
+    "exec",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    epilog="Example: elometer profile exec taotoken-claude-bt-eval -- claude -p 'say ok'",
+)
+@click.option("--tool", type=click.Choice(TOOL_NAMES), help="Which tool's profile, if names are shared.")
+@click.option("--with-my-settings", is_flag=True, help="Copy my settings, without credentials, first.")
+@click.option("--stdin", "read_stdin", is_flag=True, help="Let a headless client read standard input.")
+@click.argument("name")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def exec_profile(
+    name: str, command: tuple[str, ...], tool: str | None, with_my_settings: bool, read_stdin: bool
+) -> None:
+    """Run CMD under NAME in a clean environment; without CMD the tool's client, or a shell.
+
+    The key travels in the environment only. The client gets a private folder in place of its usual one.
+    """
+    from elometer.jobs import profiles as job
+
+    words = command[1:] if command[:1] == ("--",) else command
+    prepared = job.prepare(name, words, tool=tool, with_my_settings=with_my_settings)
+    for note in prepared.notes:
+        click.echo(note, err=True)
+    job.become(prepared.launch, read_stdin=read_stdin)
+
+
+@click.command(epilog="Example: elometer profile check taotoken-claude-bt-eval")
+@click.argument("name", required=False)
+@TOOL
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def check(name: str | None, tool: str | None, as_json: bool) -> None:
+    """Run NAME's real client against a loopback recorder and show which credential went where.
+
+    The key is made up for the test. Exit 0: one credential, one host. 3: a leak. 5: nothing could be seen.
+    """
+    from elometer.jobs import profiles as job
+
+    result = job.check_profile(name, tool=tool)
+    if as_json:
+        click.echo(json.dumps(asdict(result), indent=2))
+    else:
+        click.echo(f"{result.status}: {result.profile} ({result.tool}): {result.reason}")
+        for sighting in result.sightings:
+            click.echo(f"  {sighting.line()}")
+    if result.status != "pass":
+        raise click.exceptions.Exit({"fail": 3}.get(result.status, 5))

@@ -1,0 +1,170 @@
+"""What the clients' own files say now, read as the clients read them and never written."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from elometer.core.text import gettext as _
+from elometer.profiles.clients import claude_code, codex
+from elometer.profiles.model import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One settings file of Claude Code. `problem` says why the client ignores the whole file."""
+
+    rank: str  # managed · local · project · user
+    path: Path
+    settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    problem: str | None = None
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The variables it sets; numbers and nulls are accepted by the client too."""
+        table = self.settings.get("env")
+        if not isinstance(table, dict):
+            return {}
+        return {str(name): _as_text(value) for name, value in table.items()}
+
+
+def _as_text(value: object) -> str:
+    if value is None:
+        return ""
+    return json.dumps(value) if isinstance(value, bool) else str(value)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(_("{name} is not JSON").format(name=name))
+
+
+def read_settings(rank: str, path: Path) -> Layer | None:
+    """A settings file, or None where there is none."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError:
+        return None
+    except UnicodeDecodeError:
+        return Layer(rank, path, problem=_("not UTF-8 text"))
+    if not text.strip():
+        return Layer(rank, path)
+    try:
+        settings = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        return Layer(rank, path, problem=str(error))
+    if not isinstance(settings, dict):
+        return Layer(rank, path, problem=_("not an object"))
+    return Layer(rank, path, settings)
+
+
+def claude_layers(environ: Mapping[str, str], folder: Path) -> list[Layer]:
+    """Claude Code's settings files that exist, strongest first."""
+    project, local = claude_code.project_settings(folder)
+    candidates = (
+        ("managed", claude_code.MANAGED_SETTINGS),
+        ("local", local),
+        ("project", project),
+        ("user", claude_code.settings_path(environ)),
+    )
+    found = (read_settings(rank, path) for rank, path in candidates)
+    return [layer for layer in found if layer is not None]
+
+
+def primary_api_key(environ: Mapping[str, str]) -> Path | None:
+    """The state file where it holds `primaryApiKey`: sent beside a token, to whatever URL is set."""
+    path = claude_code.state_path(environ)
+    layer = read_settings("state", path)
+    return path if layer is not None and layer.settings.get("primaryApiKey") else None
+
+
+def oauth_login(environ: Mapping[str, str]) -> str | None:
+    """Where a claude.ai login is kept; without a key of its own a profile's URL would receive it."""
+    if environ.get("CLAUDE_CODE_OAUTH_TOKEN"):
+        return "CLAUDE_CODE_OAUTH_TOKEN"
+    path = claude_code.config_folder(environ) / ".credentials.json"
+    layer = read_settings("credentials", path)
+    return str(path) if layer is not None and layer.settings.get("claudeAiOauth") else None
+
+
+_DOTENV = re.compile(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*$", re.MULTILINE)
+
+
+def dotenv(path: Path) -> dict[str, str]:
+    """The variables of a `.env` file; {} where there is none."""
+    try:
+        text = path.read_text(encoding="utf-8-sig", errors="replace")
+    except OSError:
+        return {}
+    found = {}
+    for name, value in _DOTENV.findall(text):
+        quoted = len(value) > 1 and value[0] in "\"'" and value[-1] == value[0]
+        found[name] = value[1:-1] if quoted else re.sub(r"\s+#.*$", "", value)
+    return found
+
+
+def codex_dotenv_path(environ: Mapping[str, str]) -> Path:
+    """The `.env` file that beats the shell for Codex."""
+    return codex.config_folder(environ) / ".env"
+
+
+def codex_config(environ: Mapping[str, str]) -> tuple[Path, dict[str, Any], str | None]:
+    """Path, content and, where Codex cannot read it, why; {} where there is none."""
+    path = codex.config_path(environ)
+    try:
+        return path, tomllib.loads(path.read_bytes().decode("utf-8-sig")), None
+    except OSError:
+        return path, {}, None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return path, {}, str(error)
+
+
+@dataclass(frozen=True, slots=True)
+class Shadow:
+    """A place that would beat what a shell says: a file, the key in it, and what follows."""
+
+    path: Path
+    key: str
+    effect: str
+
+    def line(self) -> str:
+        """One line for a person."""
+        return f"{self.path}: {self.key}: {self.effect}"
+
+
+def shadows(
+    profile: Profile, values: Mapping[str, str], environ: Mapping[str, str], folder: Path
+) -> list[Shadow]:
+    """What would make a tool ignore or mix the variables `values` that a shell gives it."""
+    if profile.tool == claude_code.TOOL:
+        return list(_claude_shadows(values, environ, folder))
+    if profile.tool == codex.TOOL:
+        path = codex_dotenv_path(environ)
+        name = profile.key_variable
+        told = dotenv(path)
+        if name in told and told[name] != values.get(name):
+            return [Shadow(path, name, _("beats the shell with another value"))]
+    return []
+
+
+def _claude_shadows(values: Mapping[str, str], environ: Mapping[str, str], folder: Path) -> Iterator[Shadow]:
+    watched = {*values, *claude_code.OWNED, *claude_code.OVERRIDES}
+    for layer in claude_layers(environ, folder):
+        for name, value in layer.env.items():
+            if name not in watched or value == values.get(name, ""):
+                continue
+            if name in values:
+                yield Shadow(layer.path, f"env.{name}", _("beats the shell with another value"))
+            elif name in claude_code.CREDENTIALS:
+                yield Shadow(layer.path, f"env.{name}", _("would be sent as a second credential"))
+            else:
+                yield Shadow(layer.path, f"env.{name}", _("is set there and not in the profile"))
+        if layer.settings.get("apiKeyHelper"):
+            yield Shadow(layer.path, "apiKeyHelper", _("its output would be sent as a second credential"))
+    state = primary_api_key(environ)
+    if state is not None and claude_code.API_KEY not in values:
+        yield Shadow(state, "primaryApiKey", _("would be sent as a second credential"))
