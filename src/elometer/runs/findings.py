@@ -54,13 +54,11 @@ def _expiry(experiment: Experiment, now: datetime) -> Iterator[Finding]:
 
 
 def _base_url(experiment: Experiment, now: datetime) -> Iterator[Finding]:
-    url = experiment.gateway.base_url
-    if not url:
-        return
-    parts = urlsplit(url)
+    root, parts = experiment.gateway.base_url, urlsplit(experiment.gateway.written_url)
     at = where(experiment, "taotoken.base_url")
-    fix = _("Write the root: {root}").format(root=experiment.gateway.root)
-    evidence = _("{where}: read as {root}").format(where=at, root=experiment.gateway.root)
+    fix = _("Write the root: {root}").format(root=root)
+    # What is written may hold a key in its query, so only the root is shown.
+    evidence = _("{where}: read as {root}").format(where=at, root=root)
     if parts.query or parts.fragment:
         message = _("base_url carries a query or a fragment, which no client can use.")
         yield Finding("url-query", message, evidence, fix)
@@ -69,6 +67,8 @@ def _base_url(experiment: Experiment, now: datetime) -> Iterator[Finding]:
         yield Finding("url-v1", message, evidence, fix)
     elif parts.path.endswith("/"):
         yield Finding("url-slash", _("base_url ends in a slash."), evidence, fix)
+    elif parts.path.rstrip("/") != urlsplit(root).path:
+        yield Finding("url-path", _("base_url names more than the gateway's root."), evidence, fix)
     if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
         message = _("base_url is not encrypted: the key and all texts can be read on the way.")
         yield Finding("url-plain", message, at, _("Use https, or a tunnel to this machine."))

@@ -6,8 +6,8 @@ import math
 
 POWER = 0.80
 LEVEL = 0.05
-# Assumptions until an experiment has its own numbers: the standard deviation of one comparison of two equal
-# strategies with ties as half wins (simulated majority votes gave 0.35), and how alike the runs of a task are.
+# Assumptions until an experiment has its own numbers: the standard deviation of one comparison of equal
+# strategies with ties as half wins (simulated majority votes gave 0.35), and how alike a task's runs are.
 SCORE_SD = 0.35
 INTRA_TASK = 0.1
 
@@ -28,10 +28,10 @@ def detectable_delta_elo(
 ) -> float | None:
     """The true ΔElo of two strategies at which the test finds a difference in 80 of 100 experiments.
 
-    Over `clusters` independent tasks with `task_runs` (task, run) pairs in all. The mean score 1/2 + d that is
-    found so often solves P(T > t_crit) = 0.8 for T noncentral t with clusters - 1 degrees of freedom and
-    noncentrality d / SE, where SE = score_sd(d) · √(design / task_runs) and design = 1 + (runs per task - 1) ·
-    intra_task. ΔElo = elo_scale · log10((1/2 + d) / (1/2 - d)), which is 695 · d for small d at scale 400.
+    Over `clusters` independent tasks with `task_runs` (task, run) pairs in all. The mean score 1/2 + d that
+    is found so often solves P(T > t_crit) = 0.8 for T noncentral t with clusters - 1 degrees of freedom and
+    noncentrality d / SE, where SE = score_sd(d) · √(design / task_runs) and design = 1 + (runs per task - 1)
+    · intra_task. ΔElo = elo_scale · log10((1/2 + d) / (1/2 - d)), which is 695 · d for small d at scale 400.
 
     None for a single task, whose differences say nothing about others.
     """

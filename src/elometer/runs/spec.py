@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit, urlunsplit
 
 from elometer.core.attempt import Protocol
 from elometer.core.limits import Boundary
@@ -33,7 +32,10 @@ class Strategy:
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """The gateway, the key's label and variable, and the key's boundary (block `taotoken` or `gateway`)."""
+    """The gateway, the key's label and variable, and the key's boundary (block `taotoken` or `gateway`).
+
+    `base_url` is the root that addresses are built from; `written_url` is what the file says.
+    """
 
     base_url: str = ""
     key_label: str = ""
@@ -42,13 +44,7 @@ class Gateway:
     timezone: str = "UTC"
     boundary: Boundary = field(default_factory=Boundary)
     headroom: float = 0.20
-
-    @property
-    def root(self) -> str:
-        """The base URL as it is used: without query, fragment, trailing slashes and a trailing /v1."""
-        parts = urlsplit(self.base_url)
-        path = parts.path.rstrip("/").removesuffix("/v1").rstrip("/")
-        return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
+    written_url: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +209,7 @@ def resolved(experiment: Experiment) -> dict[str, Any]:
         "seed": experiment.seed,
         "notes": experiment.notes,
         "taotoken": {
-            "base_url": gateway.root if gateway.base_url else None,
+            "base_url": gateway.base_url or None,
             "key_label": gateway.key_label or None,
             "key_env": gateway.key_env,
             "key_boundary": {

@@ -10,6 +10,7 @@ from elometer.core.errors import SpecError
 from elometer.core.limits import Boundary
 from elometer.core.natural import natural_key
 from elometer.core.text import gettext as _
+from elometer.core.urls import url_fault
 from elometer.runs.spec import (
     Agent,
     AgentLimits,
@@ -88,8 +89,9 @@ def _fault(top: Value, key: str, message: str, fix: str, value: object = None) -
 def _gateway_block(top: Value, data: dict[str, Any]) -> str:
     if "taotoken" in data and "gateway" in data:
         message = _("taotoken and gateway are two names of one block, and both stand here.")
-        first = top.document.key_lines["taotoken"]
-        raise _fault(top, "gateway", message, _("Keep one; the other is on line {line}.").format(line=first))
+        first, second = sorted(("taotoken", "gateway"), key=top.document.key_lines.__getitem__)
+        fix = _("Keep one; the other is on line {line}.").format(line=top.document.key_lines[first])
+        raise _fault(top, second, message, fix)
     return "gateway" if "gateway" in data else "taotoken"
 
 
@@ -109,7 +111,8 @@ def _gateway(top: Value, block: str, data: dict[str, Any], kind: str) -> Gateway
         key = f"{block}.key_boundary.expires_at"
         raise _fault(top, key, _("The date is out of range."), _("Name a nearer day."), expires) from error
     return Gateway(
-        base_url=base_url,
+        base_url=_root(base_url),
+        written_url=base_url,
         key_label=data.get("key_label") or "",
         key_env=data.get("key_env"),
         served_as=data.get("served_as") or {},
@@ -123,6 +126,12 @@ def _gateway(top: Value, block: str, data: dict[str, Any], kind: str) -> Gateway
         ),
         headroom=bounds.get("headroom", Gateway().headroom),
     )
+
+
+def _root(url: str) -> str:
+    """The gateway's root: repaired where a fault is sure, without /v1, which each client adds by itself."""
+    fault = url_fault(url)
+    return (fault.proposal if fault else url).rstrip("/").removesuffix("/v1").rstrip("/")
 
 
 def _agent(top: Value, data: dict[str, Any], boundary: Boundary) -> Agent:

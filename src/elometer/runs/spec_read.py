@@ -23,7 +23,9 @@ LARGEST_FILE = 1_000_000  # bytes
 LARGEST_FREE_VALUE = 10_000  # nodes after aliases are followed, so that nested aliases cannot fill the memory
 _SHOWN = 60
 # A pasted credential must not be repeated on a screen, so what may be one is not shown.
-_LIKE_A_KEY = re.compile(r"(?i)^(?:bearer\s+)?(?:sk|pk|key|tok|ghp|gsk)[-_]\S{8,}$")
+_LIKE_A_KEY = re.compile(
+    r"(?i)^(?:bearer\s+\S{8,}|(?:sk|gsk|ghp)[-_]\S{8,}|(?:pk|key|tok)[-_](?=\S*\d)\S{8,})$"
+)
 _LONG_TOKEN = re.compile(r"^(?=\S*\d)(?=\S*[A-Za-z])[A-Za-z0-9_\-+/=]{24,}$")
 
 
@@ -99,7 +101,7 @@ class Value:
                 merged |= {name: value for name, value in self._merged(node) if name not in merged}
                 continue
             name = self._name(key_node)
-            path = f"{self.key}.{name}" if self.key else name
+            path = f"{self.key}.{shown(name)}" if self.key else shown(name)
             value = Value(node, path, self.document)
             if name in own:
                 message = _("The key {key} stands twice.").format(key=path)

@@ -248,7 +248,10 @@ def _backoff(value: Value) -> tuple[float, float]:
 
 TOP: dict[str, Rule] = {
     "schema": integer(1, 1),
-    "experiment_id": text(r"[a-z0-9_.-]{1,100}", _("a name of a-z, 0-9, _ . - (100 at most)")),
+    # Names a folder: it may not begin with a dot or hold a slash.
+    "experiment_id": text(
+        r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", _("a name of letters, digits, _ . - (100 at most)")
+    ),
     "seed": nullable(integer(0, LARGEST_SEED)),
     "notes": nullable(text(empty=True)),
     "taotoken": _GATEWAY,
