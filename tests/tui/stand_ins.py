@@ -2,55 +2,52 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import json
+import random
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 
+from elometer.rating.fit import FitResult, TokenUse, fit
+from elometer.rating.records import read_records
 from elometer.tui.verbs import Verbs
 
-# The founding table; the intervals are made up.
-TABLE = [
-    ("sample_1", 12_000, 1000.0, None, None, None),
-    ("sample_2", 23_000, 1028.0, 28.0, 11_000, 2.55),
-    ("sample_4", 45_000, 1044.0, 16.0, 22_000, 0.73),
-    ("sample_8", 89_000, 1053.0, 9.0, 44_000, 0.20),
-    ("sample_16", 178_000, 1058.0, 5.0, 89_000, 0.06),
-]
 
-
-def founding_fit() -> SimpleNamespace:
-    """A fit with the numbers of the founding table; 36 task-runs."""
-    strategies = []
-    for at, (name, tokens, elo, delta, step, marginal) in enumerate(TABLE):
-        per_run = None if marginal is None else marginal * 36
-        half = 9.0 + at
-        strategies.append(
-            SimpleNamespace(
-                strategy=name,
-                total_tokens=tokens,
-                elo=elo,
-                elo_lo=elo - half if at else 1000.0,
-                elo_hi=elo + half if at else 1000.0,
-                delta_elo=delta,
-                delta_lo=None if delta is None else delta - 12,
-                delta_hi=None if delta is None else delta + 12,
-                delta_token=step,
-                marginal_elo_per_1k=marginal,
-                marginal_per_1k_task_run=per_run,
-                marginal_lo=None if per_run is None else per_run - 10,
-                marginal_hi=None if per_run is None else per_run + 10,
-                elo_per_doubling=delta,
-                tokens_per_task_run=tokens / 36,
-                win_rate_vs_anchor=0.5,
-                win_rate_round_robin=0.5,
-                resolved=delta is not None and delta > 12,
-            )  # fmt: skip
-        )
-    return SimpleNamespace(
-        strategies=strategies, tasks=12, comparisons=360, tie_rate=0.41, identified=True, components=[],
-        unbounded=[], warnings=[SimpleNamespace(code="few_tasks", message="12 tasks: intervals are approximate.")],
-        estimator="firth", anchor="sample_1",
-    )  # fmt: skip
+@functools.cache
+def made_up_fit() -> FitResult:
+    """A fit of made-up pairs with tokens like the founding ones: first steps clear, last ones not."""
+    draw = random.Random(5)
+    strength = {"sample_1": 0.30, "sample_2": 0.42, "sample_4": 0.55, "sample_8": 0.60, "sample_16": 0.62}
+    tokens = {"sample_1": 330, "sample_2": 640, "sample_4": 1250, "sample_8": 2470, "sample_16": 4940}
+    names = list(strength)
+    lines = []
+    charged = {}
+    for task in range(24):
+        hard = draw.uniform(-0.25, 0.25)
+        for run in (1, 2, 3):
+            scores = {name: float(draw.random() < strength[name] + hard) for name in names}
+            for name in names:
+                charged[(f"t{task}", run, name)] = int(tokens[name] * draw.uniform(0.8, 1.2))
+            for one, other in itertools.combinations(names, 2):
+                better = scores[one] - scores[other]
+                outcome = "tie" if not better else "a" if better > 0 else "b"
+                winner, loser = (None, None) if not better else (one, other) if better > 0 else (other, one)
+                lines.append(
+                    {
+                        "experiment_id": "demo", "task": f"t{task}", "run": run, "winner": winner, "loser": loser,
+                        "a": one, "b": other, "outcome": outcome, "source": "score",
+                    }
+                )  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "pairwise_records.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        records = read_records(path)
+    totals = {name: sum(spent for (_t, _r, who), spent in charged.items() if who == name) for name in names}
+    keyed = {(name, task, run): spent for (task, run, name), spent in charged.items()}
+    return fit(records, TokenUse(charged=keyed, total_tokens=totals))
 
 
 @dataclass
@@ -80,7 +77,7 @@ class StandIns(Verbs):
     def active_profiles(self) -> dict[str, str]:
         return {"claude-code": "gateway-cc", "codex": "gateway-cx"}
 
-    def checks(self, folder: Path | None, only: str | None = None) -> list[object]:
+    def checks(self, folder, *, only=(), known=None) -> list[object]:
         rows = [
             answer("key.set", "key", "Is the key set?", "pass", "env:EVAL_KEY is set (fingerprint a1b2c3d4)"),
             answer("key.two", "key", "Is there one authentication variable only?", "fail",
@@ -91,7 +88,7 @@ class StandIns(Verbs):
                    cause="Claude Code adds /v1 itself.", fix="elometer profile edit cc --base-url https://g.example"),
             answer("models.served", "models", "Does the gateway serve the model?", "unknown", "not asked: needs --live"),
         ]  # fmt: skip
-        return [row for row in rows if only in (None, row.check.id)]
+        return [row for row in rows if not only or row.check.id in only]
 
 
 def answer(

@@ -1,4 +1,4 @@
-"""The app: five panes over files. It reads what a start writes and asks through control.json; nothing else."""
+"""The app: five panes over files. It reads what a start writes and asks through control.json."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from textual import work
 from textual.app import App, SystemCommand
@@ -50,6 +50,8 @@ class ElometerApp(App[str]):
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
         name: _pane(name) for name, _title in PANES
     }
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (72, "-normal"), (110, "-wide")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (22, "-tall"), (32, "-high")]  # noqa: RUF012
     COMMAND_PALETTE_BINDING = "ctrl+p"
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
@@ -223,6 +225,22 @@ class ElometerApp(App[str]):
         self.open_folder(folder)
         self.switch_mode("run")
 
+    @work(group="start", exclusive=True)
+    async def action_init(self) -> None:
+        """Write a new experiment into the workspace and say what comes next."""
+        try:
+            written = await asyncio.to_thread(self.session.verbs.init)
+        except (ElometerError, OSError) as fault:
+            self.say(fault)
+            return
+        names = "\n".join(str(path) for path in written)
+        self.notify(
+            _("Edit them, then: elometer run {path}").format(path=written[0]),
+            title=names,
+            timeout=20,
+            markup=False,
+        )
+
     @work
     async def action_open(self) -> None:
         """Choose an experiment to watch."""
@@ -238,7 +256,7 @@ class ElometerApp(App[str]):
             self.open_folder(folder)
             self.switch_mode("run")
 
-    def ask_state(self, state: str) -> None:
+    def ask_state(self, state: Literal["running", "paused", "stopping"]) -> None:
         """Write the desired state; the start takes it over by itself."""
         self._ask(lambda folder: self.session.verbs.set_state(folder, state))
 

@@ -7,9 +7,7 @@ from typing import Any
 from textual.containers import Container
 
 from elometer.core.text import gettext as _
-
-# Best-of-n under a perfect selector is Bradley-Terry with strength n: 400 log10 2 Elo per doubling.
-BEST_OF_N_DOUBLING = 120.412
+from elometer.tui.fits import is_claim
 
 
 class Curve(Container):
@@ -27,18 +25,20 @@ class Curve(Container):
         if fit is None or drawn == self._drawn or not self.display or not self.region.height:
             return
         self._drawn = drawn
+        from elometer.rating.economics import best_of_n_doubling
         from elometer.tui.widgets.elo_plot import EloPlot, Point
 
+        slope = best_of_n_doubling(fit.elo_scale)
+
         points = [
-            Point(row.strategy, tokens, row.elo, row.elo_lo, row.elo_hi, row.resolved or not at)
-            for at, row in enumerate(fit.strategies)
-            if (tokens := getattr(row, "tokens_per_task_run", None) or row.total_tokens)
-            and row.elo is not None
+            Point(row.strategy, row.tokens_per_task_run, row.elo, row.elo_lo, row.elo_hi, is_claim(row))
+            for row in fit.strategies
+            if row.tokens_per_task_run and row.elo is not None
         ]
         plots = self.query(EloPlot)
         if plots:
-            plots.first().draw(points, BEST_OF_N_DOUBLING, _("tokens per task-run"))
+            plots.first().draw(points, slope, _("tokens per task-run"))
         else:
             plot = EloPlot()
             self.mount(plot)
-            plot.call_after_refresh(plot.draw, points, BEST_OF_N_DOUBLING, _("tokens per task-run"))
+            plot.call_after_refresh(plot.draw, points, slope, _("tokens per task-run"))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from elometer.core.text import gettext as _
-from elometer.tui.figures import count, decimal, share, signed
+from elometer.tui.figures import share
 from elometer.tui.session import Session
 
+TABLE_WIDTH = 100
 ARTEFACTS = ("token_ledger.jsonl", "pairwise_records.jsonl", "elo_result.csv")
 
 
@@ -34,16 +35,8 @@ def farewell(session: Session) -> str:
 
 
 def _table(session: Session) -> list[str]:
-    fit = session.fit
-    if fit is None:
+    if session.fit is None:
         return []
-    head = f"{_('strategy'):<14}{_('tokens'):>14}{_('Elo'):>9}{_('ΔElo'):>9}{_('marginal/1k'):>13}  {_('resolved?')}"
-    lines = [head]
-    for position, row in enumerate(fit.strategies):
-        word = "" if not position else _("yes") if row.resolved else _("no")
-        delta = signed(row.delta_elo) if position else ""
-        marginal = decimal(row.marginal_elo_per_1k) if position else ""
-        lines.append(
-            f"{row.strategy:<14}{count(row.total_tokens):>14}{decimal(row.elo, 1):>9}{delta:>9}{marginal:>13}  {word}"
-        )
-    return lines
+    from elometer.rating.report import text_table
+
+    return text_table(session.fit, width=TABLE_WIDTH).splitlines()

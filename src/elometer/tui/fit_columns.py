@@ -1,14 +1,13 @@
-"""The Fit pane as text: columns as data over a fit's rows, what is not resolved, and what would resolve it."""
+"""The Fit pane as text: columns as data, what is not resolved, and what would resolve it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from elometer.core.text import gettext as _
 from elometer.tui.figures import (
-    UNKNOWN,
     count,
     count_in,
     decimal,
@@ -18,9 +17,11 @@ from elometer.tui.figures import (
     short_interval,
     signed,
 )
-from elometer.tui.fits import resolved_word
-from elometer.tui.widgets.lines import Line
+from elometer.tui.fits import elo_interval, is_claim, resolved_word
 from elometer.tui.widgets.rows import Column, Row
+
+if TYPE_CHECKING:
+    from elometer.rating.result import FitResult, StrategyFit
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ FOUNDING = (
     Quantity(Column("marginal", _("ΔE/1k"), 6, drop=2), _value("marginal_elo_per_1k", short), of_step=True),
     Quantity(Column("per_run", _("/run"), 6), _value("marginal_per_1k_task_run", short), of_step=True),
     Quantity(
-        Column("interval", _("95 % of /run"), 14, drop=3),
+        Column("interval", _("/run interval"), 14, drop=3),
         lambda row: short_interval(getattr(row, "marginal_lo", None), getattr(row, "marginal_hi", None)),
         of_step=True,
     ),
@@ -63,13 +64,11 @@ FOUNDING = (
 )
 MORE = (
     Quantity(
-        Column("elo_interval", _("Elo 95 %"), 16),
-        lambda row: (
-            UNKNOWN if row.elo_lo is None or row.elo_hi is None else f"[{row.elo_lo:.0f}, {row.elo_hi:.0f}]"
-        ),
+        Column("elo_interval", _("Elo interval"), 16),
+        elo_interval,
     ),
     Quantity(
-        Column("delta_interval", _("ΔElo 95 %"), 16),
+        Column("delta_interval", _("ΔElo interval"), 16),
         lambda row: interval(row.delta_lo, row.delta_hi),
         of_step=True,
     ),
@@ -104,40 +103,51 @@ def pages(width: int) -> list[tuple[Quantity, ...]]:
     return found
 
 
-def fit_rows(fit: Any, quantities: Sequence[Quantity]) -> list[Row]:
+def fit_rows(fit: FitResult, quantities: Sequence[Quantity]) -> list[Row]:
     """One row per strategy; what the data do not resolve is muted and says `? no`."""
-    rows = []
-    for position, strategy in enumerate(fit.strategies):
-        first = position == 0
-        cells = {
-            quantity.column.key: "" if first and quantity.of_step else quantity.cell(strategy)
-            for quantity in quantities
-        }
-        if any(quantity is RESOLVED for quantity in quantities):
-            cells["resolved"] = resolved_word(strategy, first)
-        rows.append(Row(strategy.strategy, cells, style="" if strategy.resolved or first else "muted"))
-    return rows
+    return [
+        Row(
+            row.strategy,
+            {quantity.column.key: _cell(quantity, row, fit.anchor) for quantity in quantities},
+            style="" if is_claim(row) else "muted",
+        )
+        for row in fit.strategies
+    ]
 
 
-def summary_lines(fit: Any) -> list[Line]:
-    """What the fit rests on, then what cannot be said."""
-    lines: list[Line] = []
-    if not fit.identified:
-        chain = " > ".join("{" + ", ".join(group) + "}" for group in fit.components)
-        lines.append(((_("No finite maximum: {chain}").format(chain=chain), "warning"),))
-    for unbounded in fit.unbounded:
-        lines.append(((f"! {unbounded.strategy}: {unbounded.reason}", "warning"),))
-    for warning in fit.warnings:
-        lines.append(((f"! {warning.message}", "warning"),))
-    return lines
+def _cell(quantity: Quantity, row: StrategyFit, anchor: str) -> str:
+    if quantity is RESOLVED:
+        return resolved_word(row, anchor)
+    if quantity.of_step and row.compared_with is None:
+        return ""
+    return quantity.cell(row)
 
 
-def basis_text(fit: Any) -> str:
-    """Tasks, comparisons, share of ties, estimator."""
-    return _("{tasks} tasks, {comparisons} comparisons, {ties} ties, {estimator}, anchor {anchor}").format(
+def sentences(fit: FitResult) -> list[tuple[str, str]]:
+    """What may be said of returns, what would resolve the rest, and what to beware of: (text, style)."""
+    said = [(text, "") for text in fit.returns]
+    said += [(text, "muted") for row in fit.strategies if (text := _what_would_resolve(row))]
+    said += [(f"! {warning.message}", "warning") for warning in fit.warnings]
+    return said
+
+
+def _what_would_resolve(row: StrategyFit) -> str:
+    if is_claim(row) or row.tasks_needed is None:
+        return ""
+    return _("? {strategy}: ΔElo {delta} {interval} not resolved; needs about {tasks} tasks.").format(
+        strategy=row.strategy,
+        delta=signed(row.delta_elo),
+        interval=interval(row.delta_lo, row.delta_hi),
+        tasks=count(row.tasks_needed),
+    )
+
+
+def basis_text(fit: FitResult) -> str:
+    """Tasks, comparisons, share of ties, estimator, and the level of all intervals shown."""
+    return _("{tasks} tasks, {comparisons} comparisons, {ties} ties, {estimator}, {level} intervals").format(
         tasks=count(fit.tasks),
         comparisons=count(fit.comparisons),
         ties=share(fit.tie_rate),
         estimator=fit.estimator,
-        anchor=fit.anchor,
+        level=share(fit.level),
     )

@@ -6,79 +6,44 @@ terminal without colours.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 from elometer.core.text import gettext as _
 from elometer.core.text import ngettext
 from elometer.runs.state import RunState
-from elometer.tui.figures import UNKNOWN, count, count_in, decimal, interval, signed
+from elometer.tui.figures import UNKNOWN, count, decimal, interval, signed
 from elometer.tui.widgets.lines import Line
 from elometer.tui.widgets.rows import Column, Row
 
-
-class StrategyFit(Protocol):
-    """One strategy of a fit; None where a number does not exist."""
-
-    @property
-    def strategy(self) -> str: ...
-    @property
-    def elo(self) -> float | None: ...
-    @property
-    def elo_lo(self) -> float | None: ...
-    @property
-    def elo_hi(self) -> float | None: ...
-    @property
-    def total_tokens(self) -> int | None: ...
-    @property
-    def delta_elo(self) -> float | None: ...
-    @property
-    def delta_lo(self) -> float | None: ...
-    @property
-    def delta_hi(self) -> float | None: ...
-    @property
-    def delta_token(self) -> float | None: ...
-    @property
-    def marginal_elo_per_1k(self) -> float | None: ...
-    @property
-    def marginal_lo(self) -> float | None: ...
-    @property
-    def marginal_hi(self) -> float | None: ...
-    @property
-    def resolved(self) -> bool: ...
-
-
-class Fit(Protocol):
-    """What the panes read of a fit."""
-
-    @property
-    def strategies(self) -> Sequence[StrategyFit]: ...
-    @property
-    def tasks(self) -> int: ...
-    @property
-    def comparisons(self) -> Any: ...
-    @property
-    def identified(self) -> bool: ...
+if TYPE_CHECKING:
+    from elometer.rating.result import FitResult, StrategyFit
 
 
 PROVISIONAL = (
     Column("strategy", _("strategy"), 10, "left", grow=8),
     Column("elo", _("Elo"), 7),
-    Column("interval", _("95 % interval"), 19, drop=2),
+    Column("interval", _("interval"), 19, drop=2),
     Column("delta", _("ΔElo"), 7),
-    Column("delta_interval", _("95 % interval"), 18, drop=1),
+    Column("delta_interval", _("interval"), 18, drop=1),
     Column("resolved", _("resolved?"), 9, "left"),
 )
 
 
-def resolved_word(row: StrategyFit, first: bool) -> str:
-    """`✓ yes`, `? no`; the anchor is what the others are measured against."""
-    if first:
-        return _("anchor")
+def is_claim(row: StrategyFit) -> bool:
+    """Whether the row may be read as said: bounded, and its step told from none (or it has no step)."""
+    return row.identified and (row.compared_with is None or row.resolved)
+
+
+def resolved_word(row: StrategyFit, anchor: str) -> str:
+    """`✓ yes`, `? no`, `* open` where the data bound nothing; the anchor is what the others stand against."""
+    if not row.identified:
+        return "* " + _("open")
+    if row.compared_with is None:
+        return _("anchor") if row.strategy == anchor else UNKNOWN
     return "✓ " + _("yes") if row.resolved else "? " + _("no")
 
 
-def provisional_title(fit: Fit | None, error: str, state: RunState) -> Line:
+def provisional_title(fit: FitResult | None, error: str, state: RunState) -> Line:
     """What the table below rests on."""
     if error:
         return ((error, "warning"),)
@@ -92,31 +57,26 @@ def provisional_title(fit: Fit | None, error: str, state: RunState) -> Line:
     return ((title, "heading"), (f"  {tasks}, {comparisons}", "muted"))
 
 
-def provisional_rows(fit: Fit | None) -> list[Row]:
+def provisional_rows(fit: FitResult | None) -> list[Row]:
     """Elo and ΔElo with their intervals, one row per strategy."""
-    if fit is None:
-        return []
-    rows = []
-    for position, row in enumerate(fit.strategies):
-        rows.append(
-            Row(
-                row.strategy,
-                {
-                    "strategy": row.strategy,
-                    "elo": decimal(row.elo, 1),
-                    "interval": UNKNOWN
-                    if row.elo_lo is None or row.elo_hi is None
-                    else f"[{row.elo_lo:.0f}, {row.elo_hi:.0f}]",
-                    "delta": signed(row.delta_elo) if position else "",
-                    "delta_interval": interval(row.delta_lo, row.delta_hi) if position else "",
-                    "resolved": resolved_word(row, not position),
-                },
-                style="" if row.resolved or not position else "muted",
-            )
-        )
-    return rows
+    return [] if fit is None else [_provisional_row(row, fit.anchor) for row in fit.strategies]
 
 
-def tokens_text(number: int | None) -> str:
-    """Total tokens in nine cells."""
-    return count_in(number, 11)
+def _provisional_row(row: StrategyFit, anchor: str) -> Row:
+    step = row.compared_with is not None
+    cells = {
+        "strategy": row.strategy,
+        "elo": decimal(row.elo, 1),
+        "interval": elo_interval(row),
+        "delta": signed(row.delta_elo) if step else "",
+        "delta_interval": interval(row.delta_lo, row.delta_hi) if step else "",
+        "resolved": resolved_word(row, anchor),
+    }
+    return Row(row.strategy, cells, style="" if is_claim(row) else "muted")
+
+
+def elo_interval(row: StrategyFit) -> str:
+    """`[1018, 1038]`; a dash where the data do not bound it."""
+    if row.elo_lo is None or row.elo_hi is None:
+        return UNKNOWN
+    return f"[{row.elo_lo:.0f}, {row.elo_hi:.0f}]"

@@ -81,7 +81,7 @@ def _lane_row(lane: Lane, rates: LaneRates, ended: bool) -> Row:
 
 
 def header_lines(state: RunState, now: float, width: int, cap_wanted: int | None = None) -> list[Line]:
-    """Progress, budget, concurrency and retries; then, only when there is something to say, gate and strangers."""
+    """Progress, budget, concurrency and failures; then gate and strangers, when there is something to say."""
     lines = [_progress(state, now, width), _budget(state, width), _concurrency(state, cap_wanted)]
     if gate := _gate(state):
         lines.append(((gate, "warning"),))

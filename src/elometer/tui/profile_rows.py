@@ -140,7 +140,7 @@ def detail_lines(entry: Entry | None) -> list[Line]:
             models=", ".join(boundary.allowed_models) or _("any"),
             calls=count(boundary.max_concurrency),
             tokens=count(boundary.daily_budget_tokens),
-            date=boundary.expires_at.strftime("%Y-%m-%d %H:%M %Z") if boundary.expires_at else UNKNOWN), ""),),
+            date=f"{boundary.expires_at:%Y-%m-%d %H:%M %Z}" if boundary.expires_at else UNKNOWN), ""),),
     ]  # fmt: skip
     for problem in row.problems:
         style = "error" if problem.severity == "fail" else "warning"

@@ -24,8 +24,8 @@ class Terminal:
 def read_terminal(environ: Mapping[str, str]) -> Terminal:
     """Choose theme, mouse and rate.
 
-    NO_COLOR and terminals of 16 colours get the terminal's own palette: hex colours would be snapped to it and
-    a cursor row become unreadable. Over SSH the mouse stays with the terminal, so that its selection works.
+    NO_COLOR and terminals of 16 colours get the terminal's own palette: hex colours would be snapped to it
+    and a cursor row become unreadable. Over SSH the mouse stays with the terminal, so that selecting works.
     """
     theme = environ.get("ELOMETER_THEME") or DEFAULT
     if environ.get("NO_COLOR") is not None or _sixteen_colours(environ):

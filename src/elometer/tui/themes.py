@@ -90,7 +90,7 @@ def text_pairs(data: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def parse_theme(text: str) -> Theme:
-    """The theme of a TOML text. Raises ValueError that says what does not fit."""
+    """The theme of a TOML text. Raises ValueError or TypeError that says what does not fit."""
     data = tomllib.loads(text)
     if unknown := sorted(set(data) - _FIELDS):
         raise ValueError(_("unknown key {key}").format(key=unknown[0]))
@@ -101,7 +101,7 @@ def parse_theme(text: str) -> Theme:
             raise ValueError(_("{key} is no colour of the form #rrggbb").format(key=name))
     for name, value in data.get("variables", {}).items():
         if not isinstance(value, str):
-            raise ValueError(_("{key} is not a text").format(key=name))
+            raise TypeError(_("{key} is not a text").format(key=name))
     for ink, ground in text_pairs(data):
         if _HEX.match(ink) and _HEX.match(ground) and contrast(ink, ground) < LEAST_CONTRAST:
             raise ValueError(

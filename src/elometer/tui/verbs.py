@@ -6,19 +6,22 @@ a thread.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from elometer.core.redact import redact
 
 if TYPE_CHECKING:
+    from elometer.checks.engine import Row as CheckRow
+    from elometer.checks.engine import Status
     from elometer.jobs.profiles import ProfileRow
     from elometer.jobs.watch import StartSummary
     from elometer.ledger.index import LineIndex
     from elometer.ledger.totals import Totals
     from elometer.profiles.model import Problem, Tool
     from elometer.profiles.presets import Preset
+    from elometer.rating.result import FitResult
     from elometer.runs.state import RunState
 
 
@@ -131,14 +134,23 @@ class Verbs:
         """Name of the active profile by tool."""
         return {row.tool: row.name for row in self.profiles() if row.active}
 
-    def current_fit(self, folder: Path) -> Any:
+    def current_fit(self, folder: Path) -> FitResult | None:
         """The fit of what is on disk; None while nothing can be compared. Computes: call it in a thread."""
         from elometer.jobs.result import current_fit
 
         return current_fit(folder)
 
-    def checks(self, folder: Path | None, only: str | None = None) -> Sequence[Any]:
-        """Rows of the static checks; those of an experiment too where `folder` is one."""
-        from elometer.jobs.checks import run_static
+    def checks(
+        self, folder: Path | None, *, only: Sequence[str] = (), known: Mapping[str, Status] | None = None
+    ) -> Sequence[CheckRow]:
+        """Rows of the static checks; those of an experiment too where `folder` holds one."""
+        from elometer.jobs.checks import Question, run_static
 
-        return run_static(folder, only=only)
+        experiment = folder if folder is not None and (folder / "experiment.yaml").is_file() else None
+        return run_static(Question(experiment=experiment), only=only, known=known)
+
+    def init(self) -> Sequence[Path]:
+        """Write a commented experiment and tasks file into a new folder of the workspace."""
+        from elometer.jobs.init import init
+
+        return init()

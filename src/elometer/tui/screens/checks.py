@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import textwrap
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, work
 from textual.binding import Binding, BindingType
@@ -19,6 +20,9 @@ from elometer.tui.screens.pane import Pane
 from elometer.tui.widgets.lines import Lines
 from elometer.tui.widgets.rows import Rows
 
+if TYPE_CHECKING:
+    from elometer.checks.engine import Row
+
 
 class ChecksPane(Pane):
     """Static checks: they read files and the environment, and never the network."""
@@ -26,18 +30,13 @@ class ChecksPane(Pane):
     NAME = "checks"
     HELP = """
     # Checks
-    Each row is a question; `✗ fail` stands in the way of a run, `! warn` deserves a look, `? unknown` could not
-    be answered here. Evidence, cause and fix of the chosen row are beside or below it.
+    Each row is a question; `✗ fail` stands in the way of a run, `! warn` deserves a look, `? unknown` could
+    not be answered here. Evidence, cause and fix of the chosen row are beside or below it.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "again(False)", _("Rerun"), id="checks.again"),
         Binding("R", "again(True)", _("Rerun all"), id="checks.all"),
         Binding("y", "copy_fix", _("Copy fix"), id="checks.copy"),
-    ]
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [
-        (0, "-narrow"),
-        (72, "-normal"),
-        (110, "-wide"),
     ]
     DEFAULT_CSS = """
     ChecksPane {
@@ -55,7 +54,7 @@ class ChecksPane(Pane):
 
     def __init__(self) -> None:
         super().__init__()
-        self._found: list[Any] = []
+        self._found: list[Row] = []
         self._asked = False
 
     def compose_body(self) -> Iterable[Widget]:
@@ -76,7 +75,7 @@ class ChecksPane(Pane):
         summary.set_lines([((_("asking …"), "muted"),)])
         folder = self.session.folder
         try:
-            found = await asyncio.to_thread(self.session.verbs.checks, folder, only)
+            found = await asyncio.to_thread(self._questions, folder, only)
         except (ElometerError, OSError) as fault:
             self.own_app.say(fault)
             summary.set_lines([((_("not answered; R asks again"), "warning"),)])
@@ -90,7 +89,13 @@ class ChecksPane(Pane):
         summary.set_lines([summary_line(self._found)])
         self._detail()
 
-    def _chosen(self) -> Any | None:
+    def _questions(self, folder: Path | None, only: str | None) -> Sequence[Row]:
+        known = {row.check.id: row.status for row in self._found}
+        return self.session.verbs.checks(
+            folder, only=() if only is None else (only,), known=known if only else None
+        )
+
+    def _chosen(self) -> Row | None:
         key = self.query_one("#checks", Rows).current
         return next((row for row in self._found if row.check.id == key), None)
 

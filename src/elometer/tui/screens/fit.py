@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ from textual.widget import Widget
 
 from elometer.core.text import gettext as _
 from elometer.tui.curve import Curve
-from elometer.tui.fit_columns import FOUNDING, basis_text, fit_rows, pages, summary_lines
+from elometer.tui.fit_columns import FOUNDING, basis_text, fit_rows, pages, sentences
 from elometer.tui.screens.pane import Pane
 from elometer.tui.widgets.lines import Line, Lines
 from elometer.tui.widgets.rows import Rows
@@ -27,16 +28,20 @@ class FitPane(Pane):
     `tokens` are those charged to the strategy, `ΔElo` and `Δtoken` the step from the strategy before.
     `ΔE/1k` is the founding column: it halves when repetitions double. `/run` is Elo per 1k further tokens of
     one task-run, with its interval.
-    `? no`: the data do not tell this step from none. The dotted grey line is best-of-n with a perfect selector,
-    120.4 Elo per doubling.
+    `? no`: the data do not tell this step from none. The dotted grey line is best-of-n with a perfect
+    selector, 120.4 Elo per doubling.
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("m", "more", _("More columns"), id="fit.more")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("m", "more", _("More columns"), id="fit.more"),
+        Binding("s", "sentences", _("All sentences"), id="fit.sentences"),
+    ]
     DEFAULT_CSS = """
     FitPane {
         #body { layout: vertical; padding: 0 1; }
         #fit-basis { height: auto; }
         #fit { max-height: 50%; }
-        #sentence { margin: 1 0 0 0; max-height: 8; }
+        #sentence { margin: 1 0 0 0; max-height: 4; overflow-y: hidden; }
+        &.-high #sentence { max-height: 12; }
         &.-short #plot { display: none; }
         &.-short #sentence { margin: 0; }
     }
@@ -92,12 +97,25 @@ class FitPane(Pane):
         rows = self.query_one("#fit", Rows)
         rows.set_columns([quantity.column for quantity in quantities])
         rows.set_rows(fit_rows(fit, quantities))
-        self.query_one("#sentence", Lines).set_lines(summary_lines(fit))
+        said = [
+            ((part, style),) for text, style in sentences(fit) for part in textwrap.wrap(text, max(20, width))
+        ]
+        self.query_one("#sentence", Lines).set_lines(said)
 
     def on_resize(self, event: events.Resize) -> None:
         self._shown = None
         if self.is_mounted:
             self.call_after_refresh(self.look)
+
+    def action_sentences(self) -> None:
+        """Everything that may be said of this fit, in one text."""
+        from elometer.tui.screens.dialogs import TextDialog
+
+        fit = self.session.fit
+        if fit is not None:
+            width = min(94, self.size.width - 8)
+            lines = [part for text, _style in sentences(fit) for part in (*textwrap.wrap(text, width), "")]
+            self.app.push_screen(TextDialog(basis_text(fit), lines))
 
     def action_more(self) -> None:
         """The next set of columns."""

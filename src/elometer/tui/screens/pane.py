@@ -1,4 +1,4 @@
-"""What all panes have: the bar of panes, the status line, the footer, and one place where they look at the files."""
+"""What all panes have: bar of panes, status line, footer, and one place where they look at the files."""
 
 from __future__ import annotations
 
@@ -33,16 +33,6 @@ class Pane(Screen[None]):
 
     NAME: ClassVar[str] = ""
     AUTO_FOCUS = "Rows"
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [
-        (0, "-narrow"),
-        (72, "-normal"),
-        (140, "-wide"),
-    ]
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [
-        (0, "-short"),
-        (22, "-tall"),
-        (32, "-high"),
-    ]
     DEFAULT_CSS = """
     Pane { background: $background; color: $foreground; }
     Pane > #body { height: 1fr; }

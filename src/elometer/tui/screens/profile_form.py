@@ -1,4 +1,4 @@
-"""The short form for a profile: name, tool, URL, key, model. A key's value is never typed here, only its source."""
+"""The short form for a profile. A key's value is never typed here, only its source."""
 
 from __future__ import annotations
 

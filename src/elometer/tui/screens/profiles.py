@@ -28,8 +28,8 @@ class ProfilesPane(Pane):
     NAME = "profiles"
     HELP = """
     # Profiles
-    A profile stores the gateway's root; the effective URL is what its tool is given: the root for Claude Code,
-    the root with `/v1` for Codex and OpenAI clients. A key is shown by its label and fingerprint, never its value.
+    A profile stores the gateway's root; the effective URL is what its tool is given: the root for Claude
+    Code, the root with `/v1` for Codex and OpenAI clients. A key is shown by label and fingerprint.
 
     `●` marks the active profile of a tool, `!` one that cannot be used as it stands.
     """

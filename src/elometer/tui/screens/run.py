@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from textual import work
 from textual.binding import Binding, BindingType
@@ -117,7 +117,7 @@ class RunPane(Pane):
 
     def action_pause(self) -> None:
         """Pause the start, or let it go on."""
-        wanted = "running" if self.session.state.phase == "paused" else "paused"
+        wanted: Literal["running", "paused"] = "running" if self.session.state.phase == "paused" else "paused"
         self.own_app.ask_state(wanted)
 
     def action_cap(self, step: int) -> None:

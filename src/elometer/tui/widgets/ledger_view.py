@@ -8,7 +8,6 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.strip import Strip
 
 from elometer.core.text import gettext as _
 from elometer.tui.ledger_pages import COLUMNS, LedgerPages

@@ -39,7 +39,8 @@ class Lines(ScrollView, can_focus=False):
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"lines--{name}" for name in STYLES}
     DEFAULT_CSS = """
     Lines {
-        height: auto; overflow-x: hidden; scrollbar-size-vertical: 1; background: $background; color: $foreground;
+        height: auto; overflow-x: hidden; scrollbar-size-vertical: 1;
+        background: $background; color: $foreground;
         .lines--muted { color: $row-muted; }
         .lines--heading { color: $row-heading; text-style: bold; }
         .lines--strong { text-style: bold; }
