@@ -46,7 +46,7 @@ def check_error(place: Workspace, code: int, word: str, *arguments: str | Path, 
 GOOD = PLAIN.format(url="http://127.0.0.1:9/api")
 SPECS = {
     "empty": ("", "empty"),
-    "a list": ("- a\n", "mapping"),
+    "a list": ("- a\n", "list"),
     "wrong type": (GOOD.replace("max_concurrency: 2", "max_concurrency: many"), "max_concurrency"),
     "unknown key": (GOOD.replace("k_values", "k_value"), "k_values"),
     "duplicate key": (GOOD + "experiment_id: other\n", "experiment_id"),

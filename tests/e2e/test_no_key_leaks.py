@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 from tests.e2e.test_bad_input import PLAIN, write
 from tests.e2e.workspace import Workspace
 
@@ -34,18 +38,12 @@ def test_a_real_start_never_writes_the_key(place: Workspace) -> None:
 
 
 def test_an_error_body_that_echoes_the_key_is_masked(place: Workspace) -> None:
-    async def app(scope: dict, receive: object, send: object) -> None:  # type: ignore[type-arg]
-        if scope["type"] != "http":
-            return
-        body = (
-            b'{"error":{"message":"Incorrect API key provided: '
-            + KEY.encode()
-            + b'","code":"invalid_api_key"}}'
-        )
-        headers = [(b"content-type", b"application/json"), (b"x-request-id", KEY.encode())]
-        await send({"type": "http.response.start", "status": 401, "headers": headers})  # type: ignore[operator]
-        await send({"type": "http.response.body", "body": body})  # type: ignore[operator]
+    async def refuse(_request: Request) -> JSONResponse:
+        error = {"message": f"Incorrect API key provided: {KEY}", "code": "invalid_api_key"}
+        return JSONResponse({"error": error}, status_code=401, headers={"x-request-id": KEY})
 
+    app = Starlette(routes=[Route("/{path:path}", refuse, methods=["GET", "POST"])])
+    app.state.prefix = ""
     with serve_in_thread(app) as url:
         done = place.run(
             "run", write(place.home / "x", PLAIN.format(url=url)), "--plain", TAOTOKEN_API_KEY=KEY

@@ -150,7 +150,7 @@ def test_the_end_leaves_nothing_in_flight() -> None:
 
 CALLS = st.lists(
     st.tuples(
-        st.sampled_from(["a", "b", "c"]), st.sampled_from(["send", "chunk", "wait", "ok", "error", "give"])
+        st.sampled_from(["a", "b", "c"]), st.sampled_from(["send", "chunk", "wait", "got", "ok", "error", "give"])
     ),
     max_size=40,
 )
@@ -162,6 +162,7 @@ def test_lanes_always_agree_with_the_calls_they_hold(script: list[tuple[str, str
         "send": lambda call: sent(call, "sample_1"),
         "chunk": lambda call: ev.CallProgress(at=T0, call_id=call, strategy="sample_1", chunks=3),
         "wait": lambda call: ev.CallWaiting(at=T0, call_id=call, strategy="sample_1", seconds=1, why="x"),
+        "got": lambda call: ev.CallReceived(at=T0, call_id=call, strategy="sample_1"),
         "ok": lambda call: ended(call, "sample_1", prompt_tokens=1, completion_tokens=1),
         "error": lambda call: ended(call, "sample_1", final=False, status="error", error_class="x"),
         "give": lambda call: ev.CallFailed(
@@ -170,7 +171,7 @@ def test_lanes_always_agree_with_the_calls_they_hold(script: list[tuple[str, str
     }
     state = fold_all([opened(), *(kinds[what](call) for call, what in script)])
     lane = state.lanes["sample_1"]
-    assert lane.in_flight == sum(not call.waiting for call in state.calls.values()) == state.in_flight
+    assert lane.in_flight == sum(call.where == "wire" for call in state.calls.values()) == state.in_flight
     assert lane.waiting == sum(call.waiting for call in state.calls.values())
     assert lane.streaming == sum(call.chunks for call in state.calls.values())
 

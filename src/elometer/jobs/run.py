@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +19,8 @@ from elometer.core.errors import AccessError, BudgetStop, ElometerError, Interru
 from elometer.core.redact import Secret
 from elometer.core.text import gettext as _
 from elometer.jobs.demo import demo_gateway
-from elometer.jobs.key import account_file, experiment_key
+from elometer.jobs.key import account_file, experiment_key, spent_today
+from elometer.jobs.places import ledgers
 from elometer.jobs.prepare import Prepared
 from elometer.jobs.result import Result, conclude
 from elometer.profiles.secrets import fingerprint
@@ -95,7 +96,7 @@ def _gateway(prepared: Prepared) -> Iterator[tuple[str, Secret, str]]:
 async def _start(
     prepared: Prepared, options: RunOptions, url: str, key: Secret, key_fp: str
 ) -> tuple[ev.StartEnded, str]:
-    from elometer.wire.client import GatewayClient
+    from elometer.wire.client import GatewayClient, RetryPolicy, Timeouts
 
     experiment, folder = prepared.experiment, prepared.folder
     demo = experiment.agent.kind == "demo"

@@ -79,6 +79,13 @@ class CallProgress(Event, frozen=True, kw_only=True, tag="call_progress"):
     chunks: int
 
 
+class CallReceived(Event, frozen=True, kw_only=True, tag="call_received"):
+    """An attempt left the wire; its ledger line is on the way to the disk."""
+
+    call_id: str
+    strategy: str | None
+
+
 class CallWaiting(Event, frozen=True, kw_only=True, tag="call_waiting"):
     """An attempt failed and the call will be tried again in `seconds`."""
 
@@ -167,6 +174,7 @@ AnyEvent = (
     | BlockAdmitted
     | CallSent
     | CallProgress
+    | CallReceived
     | CallWaiting
     | AttemptEnded
     | CallFailed

@@ -357,7 +357,7 @@ class Runner:
             )
 
         try:
-            return await self._reserved(call, on_sent)
+            return await self._asked_for(call, on_sent)
         finally:
             if waiting:
                 self._open.waiting -= 1
@@ -365,41 +365,44 @@ class Runner:
             self._open.on_wire.discard(call.call_id)
             self._progress.pop(call.call_id, None)
 
-    async def _reserved(self, call: Call, on_sent: Callable[[Call, int], None]) -> Sample | OutcomeName:
+    async def _asked_for(self, call: Call, on_sent: Callable[[Call, int], None]) -> Sample | OutcomeName:
+        """Make a call; each attempt reserves its worst case with the permit in hand, and settles."""
         worst = worst_case(call)
-        try:
-            await self.account.reserve(worst)
-        except BudgetStop as stop:
-            self.stop("partial", "budget", " ".join(stop.lines()))
-            return "budget_stop"
-        used = 0
         made: list[Sample] = []
 
+        async def before_send(_call: Call) -> None:
+            await self.account.reserve(worst)
+
         async def on_attempt(attempt: Attempt, text: str) -> None:
-            nonlocal used
             self._open.on_wire.discard(call.call_id)
-            used += budget_charge(attempt, worst)
+            if attempt.error_class in FATAL:
+                # Before the disk is waited for, so that no further call meets the same refusal.
+                self.stop("failed", "gateway", _said(attempt), attempt.error_class)
+            self.account.settle(worst, budget_charge(attempt, worst))
+            self.books.emit(ev.CallReceived(at=timestamp(), call_id=call.call_id, strategy=call.strategy))
             sample = self._sample(call, attempt, text) if attempt.final else None
             await self.books.book(attempt, sample)
             if sample:
                 made.append(sample)
             self._after_attempt(call, attempt)
+            self._room.set()
 
         try:
             answer = await self.client.send(
                 call,
                 on_attempt=on_attempt,
+                before_send=before_send,
                 on_sent=on_sent,
                 on_chunk=self._on_chunk,
                 on_wait=self._on_wait,
                 first_attempt=self.past.attempts.get(call.call_id, 0) + 1,
             )
+        except BudgetStop as stop:
+            self.stop("partial", "budget", " ".join(stop.lines()))
+            return "budget_stop"
         except GateClosed as shut:
             self.stop("partial", "closed", " ".join(shut.lines()))
             return "cancelled"
-        finally:
-            self.account.settle(worst, used)
-            self._room.set()
         if answer.answered and made:
             self._given_up = 0
             return made[-1]
@@ -451,25 +454,23 @@ class Runner:
 
     def _give_up(self, call: Call, answer: Answer) -> OutcomeName:
         attempt = answer.attempt
-        failure = attempt.error_class or "unknown"
+        failure, said = attempt.error_class or "unknown", _said(attempt)
         self.books.emit(
             ev.CallFailed(
                 at=timestamp(),
                 call_id=call.call_id,
                 strategy=call.strategy,
                 error_class=failure,
-                message=attempt.error_message or "",
+                message=said,
             )
         )
         if attempt.status == "cancelled":
             return "cancelled"
         self._given_up += 1
-        if failure in FATAL:
-            self.stop("failed", "gateway", attempt.error_message or failure, failure)
-        elif self._given_up >= UNREACHABLE_AFTER and failure.startswith("net_"):
-            self.stop("partial", "unreachable", attempt.error_message or failure, failure)
+        if self._given_up >= UNREACHABLE_AFTER and failure.startswith("net_"):
+            self.stop("partial", "unreachable", said, failure)
         elif self._given_up >= FAILING_AFTER:
-            self.stop("partial", "failing", attempt.error_message or failure, failure)
+            self.stop("partial", "failing", said, failure)
         return "infra_error"
 
     def _on_chunk(self, call: Call, chunks: int) -> None:
@@ -540,6 +541,12 @@ class Runner:
             if shape != self._last_gate:
                 self._last_gate = shape
                 self.books.emit(change)
+
+
+def _said(attempt: Attempt) -> str:
+    """The server's own words on a failure, with its status."""
+    status = f"HTTP {attempt.http_status}: " if attempt.http_status else ""
+    return status + (attempt.error_message or attempt.error_class or "")
 
 
 def _served_names(experiment: Experiment, past: Past) -> dict[str, set[str]]:

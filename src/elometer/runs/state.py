@@ -56,11 +56,21 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """A call on the wire, or waiting to be tried again."""
+    """A call on the wire, being written to disk, or waiting to be tried again."""
 
     strategy: str | None
     chunks: int = 0
-    waiting: bool = False
+    where: Literal["wire", "disk", "waiting"] = "wire"
+
+    @property
+    def on_wire(self) -> bool:
+        """True while the gateway is at work on it."""
+        return self.where == "wire"
+
+    @property
+    def waiting(self) -> bool:
+        """True while it waits to be tried again."""
+        return self.where == "waiting"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +105,7 @@ class RunState:
     @property
     def in_flight(self) -> int:
         """Attempts on the wire now."""
-        return sum(not call.waiting for call in self.calls.values())
+        return sum(call.on_wire for call in self.calls.values())
 
     @property
     def ended(self) -> bool:
@@ -137,8 +147,11 @@ def fold(state: RunState, event: ev.AnyEvent) -> RunState:
             return _call(state, event.call_id, InFlight(event.strategy))
         case ev.CallProgress():
             return _call(state, event.call_id, InFlight(event.strategy, event.chunks))
+        case ev.CallReceived():
+            chunks = state.calls[event.call_id].chunks if event.call_id in state.calls else 0
+            return _call(state, event.call_id, InFlight(event.strategy, chunks, "disk"))
         case ev.CallWaiting():
-            return _call(state, event.call_id, InFlight(event.strategy, waiting=True))
+            return _call(state, event.call_id, InFlight(event.strategy, where="waiting"))
         case ev.AttemptEnded():
             return _attempt_ended(state, event, at)
         case ev.CallFailed():
@@ -221,11 +234,11 @@ def _call(state: RunState, call_id: str, call: InFlight | None) -> RunState:
     def change(lane: Lane) -> Lane:
         in_flight, waiting, streaming = lane.in_flight, lane.waiting, lane.streaming
         if before:
-            in_flight -= not before.waiting
+            in_flight -= before.on_wire
             waiting -= before.waiting
             streaming -= before.chunks
         if call:
-            in_flight += not call.waiting
+            in_flight += call.on_wire
             waiting += call.waiting
             streaming += call.chunks
         return replace(lane, in_flight=in_flight, waiting=waiting, streaming=streaming)

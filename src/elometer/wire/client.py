@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Auth = Literal["bearer", "x-api-key"]
 OnAttempt = Callable[[Attempt, str], Awaitable[None]]
+BeforeSend = Callable[[Call], Awaitable[None]]
 OnSent = Callable[[Call, int], None]
 OnChunk = Callable[[Call, int], None]
 OnWait = Callable[[Call, float, str], None]
@@ -116,6 +117,7 @@ class GatewayClient:
         call: Call,
         *,
         on_attempt: OnAttempt,
+        before_send: BeforeSend | None = None,
         on_sent: OnSent | None = None,
         on_chunk: OnChunk | None = None,
         on_wait: OnWait | None = None,
@@ -124,7 +126,8 @@ class GatewayClient:
         """Make a call until it is answered or given up; every HTTP try is one Attempt, given to `on_attempt`.
 
         `on_attempt(attempt, text)` is awaited after the permit is released, also for a try that a
-        cancellation ended, and is not interrupted by one. `on_sent(call, number)` when a try goes out,
+        cancellation ended, and is not interrupted by one. `before_send(call)` is awaited with the permit in
+        hand; what it raises ends the call untried. `on_sent(call, number)` when a try goes out,
         `on_chunk(call, chunks so far)` at each chunk of text, `on_wait(call, seconds, error class)` before a
         wait. `first_attempt` numbers the first try of a resumed call. Raises GateClosed where the gate is
         shut and nothing was tried.
@@ -139,6 +142,8 @@ class GatewayClient:
             sent: Sent | None = None
             try:
                 async with gate.permit(retry=number > first_attempt) as permit:
+                    if before_send is not None:
+                        await before_send(call)
                     now = self._clock()
                     first_sent = now if first_sent is None else first_sent
                     sent = Sent(
