@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from elometer.checks import environment, files, keys, limits, models, reconcile, terminal, urls
+from elometer.checks import environment, files, keys, limits, live, models, reconcile, terminal, urls
 from elometer.checks.engine import Check
 
 STATIC: tuple[Check, ...] = (
@@ -15,3 +15,5 @@ STATIC: tuple[Check, ...] = (
     *files.CHECKS,
     *terminal.CHECKS,
 )
+
+LIVE: tuple[Check, ...] = live.CHECKS

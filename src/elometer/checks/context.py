@@ -11,12 +11,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from elometer.core.clock import utc_now
 from elometer.core.limits import Boundary
-from elometer.core.redact import Secret
 from elometer.profiles.model import Key, Profile
+
+if TYPE_CHECKING:
+    from elometer.checks.probing import Target
 
 T = TypeVar("T")
 LARGEST_TEXT = 8 << 20
@@ -80,7 +82,7 @@ class Context:
     """The world that checks see. Tests give it another home, environment and system root.
 
     `profile` narrows the key, URL and model checks to one profile; with an experiment they look at its key
-    and the profile that uses it.
+    and the profile that uses it. `target` names a gateway directly, before any profile exists.
     """
 
     environ: Mapping[str, str]
@@ -91,6 +93,7 @@ class Context:
     experiment: ExperimentFacts | None = None
     profile: Profile | None = None
     terminal: TerminalFacts | None = None
+    target: Target | None = None
     system_root: Path = Path("/")
     clock: Callable[[], datetime] = utc_now
     _memo: dict[Any, Future[Any]] = field(default_factory=dict, repr=False)
@@ -140,9 +143,19 @@ class Context:
         """A small file's text, read once; None where there is none or it may not be read."""
         return self.once(("text", path), lambda: _text(path))
 
-    def known_secret(self, value: str | None) -> Secret | None:
-        """A value that is a credential: registered for redaction, and never shown."""
-        return Secret(value) if value and value.strip() else None
+    def remember(self, key: Any, value: T) -> T:
+        """Keep a value that was awaited, so that the next check finds it."""
+        future: Future[Any] = Future()
+        future.set_result(value)
+        with self._lock:
+            self._memo[key] = future
+        return value
+
+    def recall(self, key: Any) -> Any:
+        """A value that was kept, or None."""
+        with self._lock:
+            future = self._memo.get(key)
+        return future.result() if future is not None else None
 
 
 def _text(path: Path) -> str | None:

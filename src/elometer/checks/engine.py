@@ -7,8 +7,10 @@ line that leaves the engine has passed redaction by value.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -69,7 +71,7 @@ Run = Callable[["Context"], Result | Awaitable[Result]]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One question. `cost_tokens` is the most that asking may spend: 0 means that the network is not touched.
+    """One question. `cost_tokens` is the most that asking it alone may spend; 0 for those that send nothing.
 
     `after` names checks whose failure makes this question meaningless.
     """
@@ -83,8 +85,8 @@ class Check:
 
     @property
     def live(self) -> bool:
-        """True where asking sends something to a gateway."""
-        return self.cost_tokens > 0
+        """True where asking sends something to a gateway; such checks are coroutines."""
+        return inspect.iscoroutinefunction(self.run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,36 +181,51 @@ def _ask(
     The thread is a daemon: a file on a dead network mount must not keep the program alive.
     """
     limit = time_limit_s or (LIVE_TIME_LIMIT_S if check.live else STATIC_TIME_LIMIT_S)
-    box: list[Result] = []
-    worker = threading.Thread(
-        target=lambda: box.append(_answer(check, context, limit)), name=check.id, daemon=True
-    )
+    asking = _Asking(check, context)
+    worker = threading.Thread(target=asking.run, name=check.id, daemon=True)
     worker.start()
-    waited = 0.0
-    while worker.is_alive() and waited < limit:
+    end = time.monotonic() + limit
+    while worker.is_alive() and time.monotonic() < end:
         if cancelled is not None and cancelled.is_set():
+            asking.cancel()
             return None
         worker.join(_POLL_S)
-        waited += _POLL_S
-    if box:
-        return box[0]
-    return unknown(_("no answer within {seconds:g} s").format(seconds=limit))
+    if asking.result is None:
+        asking.cancel()
+        return unknown(_("no answer within {seconds:g} s").format(seconds=limit))
+    return asking.result
 
 
-def _answer(check: Check, context: Context, limit_s: float) -> Result:
-    try:
-        answer = check.run(context)
-        if inspect.isawaitable(answer):
-            return asyncio.run(_within(answer, limit_s))
-        return answer
-    except TimeoutError:
-        return unknown(_("no answer within {seconds:g} s").format(seconds=limit_s))
-    except Exception as error:  # a check that breaks must not take the others with it
-        return unknown(
-            _("the check itself broke: {name}: {message}").format(name=type(error).__name__, message=error)
-        )
+class _Asking:
+    """One check at work in its thread; requests that are under way end when it is cancelled."""
 
+    def __init__(self, check: Check, context: Context) -> None:
+        self._check = check
+        self._context = context
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self.result: Result | None = None
 
-async def _within(answer: Awaitable[Result], limit_s: float) -> Result:
-    async with asyncio.timeout(limit_s):
+    def run(self) -> None:
+        """Find the answer; what breaks is an answer too."""
+        try:
+            answer = self._check.run(self._context)
+            self.result = asyncio.run(self._awaited(answer)) if inspect.isawaitable(answer) else answer
+        except asyncio.CancelledError:
+            return
+        except Exception as error:  # a check that breaks must not take the others with it
+            self.result = unknown(
+                _("the check itself broke: {name}: {message}").format(
+                    name=type(error).__name__, message=error
+                )
+            )
+
+    async def _awaited(self, answer: Awaitable[Result]) -> Result:
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
         return await answer
+
+    def cancel(self) -> None:
+        """End a request that is under way; a static check ends by itself."""
+        if self._loop is not None and self._task is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+                self._loop.call_soon_threadsafe(self._task.cancel)

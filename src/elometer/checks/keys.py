@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from elometer.checks import layers
 from elometer.checks.context import Context
 from elometer.checks.engine import Check, Result, passed, unknown
-from elometer.checks.subjects import KeySubject, key_subjects, nothing_stored
+from elometer.checks.subjects import KeySubject, key_subjects, nothing_stored, of_key
 from elometer.core import paths
 from elometer.core.text import gettext as _
 from elometer.profiles.model import Profile
@@ -246,9 +246,7 @@ def _uses_elsewhere(context: Context, subjects: list[KeySubject]) -> Iterator[st
 
 
 def _all_stored(context: Context) -> tuple[KeySubject, ...]:
-    from elometer.checks.subjects import _of_key
-
-    return context.once("stored keys", lambda: tuple(_of_key(context, key) for key in context.store.keys))
+    return context.once("stored keys", lambda: tuple(of_key(context, key) for key in context.store.keys))
 
 
 def _client_values(context: Context) -> Iterator[tuple[str, str]]:

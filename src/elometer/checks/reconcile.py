@@ -55,12 +55,10 @@ def _strangers(context: Context, scan: Scan) -> Result:
     return Result(
         "warn",
         tuple(lines),
-        _("{models}: not a name that is expected; tokens of another model are in the sums.").format(
+        _("{models}: not an expected name; tokens of another model are in the sums.").format(
             models=", ".join(dict.fromkeys(outside))
         ),
-        _(
-            "If the gateway routes to that name, add it to taotoken.served_as; else find who else uses the key."
-        ),
+        _("If the gateway routes to that name, add it to served_as; else find who else uses the key."),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from elometer.checks.context import NO_BOUNDARY, Context
 from elometer.core.errors import ElometerError
@@ -30,10 +30,10 @@ class KeySubject:
     value: Secret | None = None
     missing: str = ""
     unread: bool = False
+    real_source: str | None = field(default=None, repr=False)
     boundary: Boundary = NO_BOUNDARY
     boundary_fault: str = ""
     in_the_way: bool = False
-    loopback: bool = False
     url: str = ""
     tool: str | None = None
 
@@ -52,82 +52,62 @@ def _key_subjects(context: Context) -> Iterator[KeySubject]:
         yield _of_profile(context, context.profile)
         return
     for key in context.store.keys:
-        yield _of_key(context, key)
+        yield of_key(context, key)
 
 
 def _of_experiment(context: Context) -> KeySubject:
+    """The key of an experiment, looked up as a start does: its variable, the store, the fallback."""
     experiment = context.experiment
     assert experiment is not None
     name = experiment.key_label or experiment.experiment_id
     stored = context.store.key(experiment.key_label)
-    for source in (experiment.key_source, stored.source if stored else None, f"env:{FALLBACK}"):
-        if source is None:
-            continue
-        found = read_source(context, name, source)
-        if found.value is not None or found.unread:
-            break
-    else:
-        sources = experiment.key_source or f"env:{FALLBACK}"
-        found = KeySubject(name=name, source=sources, missing=_("{source} is not set").format(source=sources))
-    return _with(
-        found,
-        boundary=experiment.boundary,
-        in_the_way=True,
-        url=experiment.base_url,
-        loopback=is_loopback(experiment.base_url),
-        boundary_fault="",
-    )
+    first = experiment.key_source or f"env:{FALLBACK}"
+    found = read_source(context, name, first)
+    if found.value is None and stored is not None and stored.source is not None:
+        found = read_source(context, name, stored.source)
+    elif found.value is None and first != f"env:{FALLBACK}":
+        fallback = read_source(context, name, f"env:{FALLBACK}")
+        found = fallback if fallback.value is not None else found
+    return replace(found, boundary=experiment.boundary, in_the_way=True, url=experiment.base_url)
 
 
 def _of_profile(context: Context, profile: Profile) -> KeySubject:
     key = context.store.key(profile.key)
     if key is None:
-        return KeySubject(
-            name=profile.name,
-            source=None,
-            missing=_("the profile names no key"),
-            in_the_way=True,
-            url=profile.base_url,
-            tool=profile.tool,
-            loopback=is_loopback(profile.base_url),
-        )
-    found = _of_key(context, key)
-    return _with(
-        found,
-        in_the_way=True,
-        url=profile.base_url,
-        tool=profile.tool,
-        loopback=is_loopback(profile.base_url),
-    )
+        found = KeySubject(name=profile.name, source=None, missing=_("the profile names no key"))
+    else:
+        found = of_key(context, key)
+    return replace(found, in_the_way=True, url=profile.base_url, tool=profile.tool)
 
 
-def _of_key(context: Context, key: Key) -> KeySubject:
+def of_key(context: Context, key: Key) -> KeySubject:
+    """A key of the store."""
     if key.source is None:
         found = KeySubject(name=key.label, source=None, missing=_("no source is set"))
     else:
         found = read_source(context, key.label, key.source)
     try:
-        return _with(found, boundary=key.boundary, boundary_fault="")
+        return replace(found, boundary=key.boundary)
     except ElometerError as error:
-        return _with(found, boundary=Boundary(), boundary_fault=f"{error.message} {error.evidence}".strip())
-
-
-def _with(subject: KeySubject, **changes: object) -> KeySubject:
-    from dataclasses import replace
-
-    return replace(subject, **changes)  # type: ignore[arg-type]
+        return replace(found, boundary_fault=f"{error.message} {error.evidence}".strip())
 
 
 def read_source(context: Context, name: str, source: str) -> KeySubject:
     """A key from its source, unless reading would run a program."""
     if source.startswith(UNREAD_SOURCES):
-        return KeySubject(name=name, source=source.split(":", 1)[0] + ":…", unread=True)
+        shown = source.split(":", 1)[0] + ":…"
+        return KeySubject(name=name, source=shown, real_source=source, unread=True)
     try:
         return KeySubject(name=name, source=source, value=secrets.resolve(source, context.environ))
     except ElometerError as error:
-        return KeySubject(
-            name=name, source=source, missing=f"{error.message} {error.evidence}".strip(), unread=False
-        )
+        return KeySubject(name=name, source=source, missing=f"{error.message} {error.evidence}".strip())
+
+
+def value_now(subject: KeySubject, context: Context) -> Secret | None:
+    """The value, also where reading it runs a program. Raises AccessError where the program gives none."""
+    if subject.unread and subject.real_source is not None:
+        return secrets.resolve(subject.real_source, context.environ)
+    return subject.value
 
 
 def profile_subjects(context: Context) -> tuple[Profile, ...]:

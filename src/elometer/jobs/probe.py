@@ -1,0 +1,122 @@
+"""One minimal request per protocol, usable before any profile exists; what it costs is booked as `probe`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from elometer.checks.catalogue import LIVE
+from elometer.checks.context import Context
+from elometer.checks.engine import Row, ask_all
+from elometer.checks.live import REPORT
+from elometer.checks.probe_rows import CHECKS
+from elometer.checks.probing import Report, Target
+from elometer.core import paths
+from elometer.core.atomic import make_private_folder
+from elometer.core.attempt import Attempt
+from elometer.core.errors import UsageError
+from elometer.core.redact import Secret
+from elometer.core.text import gettext as _
+from elometer.jobs.checks import Question, build_context
+from elometer.ledger.writer import JsonlWriter
+from elometer.profiles.secrets import FALLBACK, fingerprint, key_problems
+
+LEDGER = Path("imports") / "probe" / "token_ledger.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """The rows, and what they rest on."""
+
+    rows: list[Row]
+    report: Report | None
+
+    @property
+    def served_as(self) -> dict[str, list[str]]:
+        """Requested model → names that answered for it, where they differ."""
+        if self.report is None or self.report.model is None:
+            return {}
+        names = {one.attempt.model for one in self.report.tries if one.ok and one.attempt is not None}
+        foreign = sorted(names - {self.report.model})
+        return {self.report.model: foreign} if foreign else {}
+
+
+def probe_named(name: str, model: str | None = None, tool: str | None = None) -> Probed:
+    """Probe the gateway of an experiment (a file, folder or id) or of a profile.
+
+    Raises UsageError for an unknown name.
+    """
+    path = Path(name)
+    if path.exists() or (paths.workspace() / name).exists():
+        question = Question(experiment=path)
+    else:
+        question = Question(profile=name, tool=tool)
+    return _probe(build_context(question), model)
+
+
+def probe_url(
+    base_url: str, model: str | None, key_env: str | None, environ: Mapping[str, str] | None = None
+) -> Probed:
+    """Probe a gateway by its URL, before there is a profile. The key comes from a variable, if there is one.
+
+    Raises AccessError where the named variable holds no key that can be sent.
+    """
+    environ = os.environ if environ is None else environ
+    context = build_context(Question(environ=environ))
+    key = _key(key_env, environ)
+    context.target = Target(
+        root=base_url, key=key, model=model, key_fp=fingerprint(key) if key is not None else None
+    )
+    return _probe(context, model)
+
+
+def _key(key_env: str | None, environ: Mapping[str, str]) -> Secret | None:
+    from elometer.core.errors import AccessError
+
+    value = environ.get(key_env or FALLBACK)
+    if not value:
+        if key_env is None:
+            return None
+        raise AccessError(
+            _("No key was found."),
+            evidence=_("{name} is not set").format(name=key_env),
+            fix=f"export {key_env}=…",
+        )
+    key = Secret(value)
+    for problem in key_problems(value):
+        if problem.severity == "fail":
+            raise AccessError(problem.message, evidence=f"env:{key_env or FALLBACK}", fix=problem.fix)
+    return key
+
+
+def _probe(context: Context, model: str | None) -> Probed:
+    from dataclasses import replace
+
+    from elometer.checks.live import target_of
+
+    target = target_of(context)
+    if target is None:
+        raise UsageError(
+            _("There is nothing to probe."),
+            evidence=_("The experiment's gateway is part of the program."),
+            fix=_("Name a profile, an experiment file, or --base-url URL."),
+        )
+    context.target = replace(target, model=model or target.model)
+    rows = list(ask_all((*CHECKS, *LIVE), context))
+    report: Report | None = context.recall(REPORT)
+    if report is not None:
+        book(report.attempts)
+    return Probed(rows, report)
+
+
+def book(attempts: Sequence[Attempt]) -> None:
+    """Write what a probe used to the workspace's ledger of probes: spent, and charged to no strategy."""
+    if not attempts:
+        return
+    path = paths.workspace() / LEDGER
+    make_private_folder(path.parent)
+    with JsonlWriter(path) as writer:
+        for attempt in attempts:
+            writer.append(attempt)
