@@ -56,12 +56,12 @@ class _Signals:
 
 def is_finished(prepared: Prepared) -> bool:
     """True where an earlier start brought every block to an end."""
-    from elometer.runs.journal import COUNTED, latest_outcomes
+    from elometer.runs.journal import latest_outcomes
+    from elometer.runs.opening import SETTLED
 
     outcomes = latest_outcomes(prepared.folder.outcomes)
     return all(
-        (found := outcomes.get((task.id, run, strategy.name))) is not None
-        and found.outcome in COUNTED | {"grader_error"}
+        (found := outcomes.get((task.id, run, strategy.name))) is not None and found.outcome in SETTLED
         for task in prepared.tasks
         for run in range(1, prepared.experiment.sampling.runs + 1)
         for strategy in prepared.experiment.agent.strategies

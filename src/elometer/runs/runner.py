@@ -18,7 +18,6 @@ from elometer.core.attempt import Answer, Attempt, Call
 from elometer.core.clock import timestamp
 from elometer.core.errors import BudgetStop
 from elometer.core.limits import GateClosed
-from elometer.runs import control
 from elometer.runs import events as ev
 from elometer.runs.block import settle
 from elometer.runs.books import Books
@@ -26,16 +25,17 @@ from elometer.runs.calls import StartFacts, budget_charge, lost_attempt, sample_
 from elometer.runs.folder import ExperimentFolder
 from elometer.runs.gates import Gates
 from elometer.runs.graders import extract
-from elometer.runs.journal import COUNTED, Outcome, OutcomeName, Sample
+from elometer.runs.journal import OutcomeName, Sample
+from elometer.runs.opening import block_ended, finished, opening
 from elometer.runs.plan import Block, block_order, call_order
 from elometer.runs.resume import Past
 from elometer.runs.spec import Experiment
+from elometer.runs.steering import Steering
 from elometer.runs.strategies import Strategy, call_id
 from elometer.runs.tasks import Task
 from elometer.wire.classes import ACCESS_CLASSES
 from elometer.wire.client import GatewayClient
 
-CONTROL_POLL_S = 0.25
 PROGRESS_EVERY_S = 0.25
 # No further call can go better: key, address or model must change first.
 FATAL = ACCESS_CLASSES | {
@@ -105,7 +105,16 @@ class Runner:
         self._block_tokens: list[int] = []
         self._served: dict[str, set[str]] = _served_names(experiment, past)
         self._progress: dict[str, float] = {}
-        self._last_gate: tuple[int, int, bool, str] | None = None
+        self._steering = Steering(
+            control_file=folder.control,
+            cap=experiment.gateway.boundary.max_concurrency,
+            gates=gates,
+            account=account,
+            books=books,
+            on_wire=lambda: len(self._open.on_wire),
+            on_stop=lambda: self.stop("stopped", "control"),
+            on_change=self._room.set,
+        )
 
     # ── the start ──────────────────────────────────────────────────────────────────────────────────
 
@@ -114,9 +123,12 @@ class Runner:
         ended: ev.StartEnded | None = None
         try:
             await self._book_the_past()
-            self._announce()
+            for event in opening(
+                self.experiment, self.order, self.past, self.facts, cap=self.gates.cap, account=self.account
+            ):
+                self.books.emit(event)
             async with asyncio.TaskGroup() as group:
-                watcher = group.create_task(self._follow_control())
+                watcher = group.create_task(self._steering.follow())
                 await self._all_blocks()
                 watcher.cancel()
             ending = self._ending or _Ending()
@@ -150,52 +162,6 @@ class Runner:
         """The error class that ended the start; empty where none did."""
         return self._ending.error_class if self._ending else ""
 
-    def _announce(self) -> None:
-        experiment, facts = self.experiment, self.facts
-        strategies = experiment.agent.strategies
-        self.books.emit(
-            ev.StartOpened(
-                at=timestamp(),
-                run_id=facts.run_id,
-                experiment_id=experiment.experiment_id,
-                origin=facts.origin,
-                pid=facts.pid,
-                host=facts.host,
-                gateway=facts.gateway,
-                protocol=experiment.agent.protocol,
-                model=experiment.agent.model,
-                strategies=tuple(item.name for item in strategies),
-                tasks=len(self.tasks),
-                runs=experiment.sampling.runs,
-                blocks=len(self.order),
-                calls_per_block={item.name: item.samples for item in strategies},
-                max_concurrency=self.gates.cap,
-                budget_tokens=self.account.budget,
-                spent_today=self.account.spent,
-                key_label=facts.key_label,
-                key_fp=facts.key_fp,
-                seed=experiment.seed,
-                resumed=not self.past.empty,
-                blocks_done=sum(self._finished(block) for block in self.order),
-            )
-        )
-        for strategy, sums in self.past.booked.items():
-            self.books.emit(
-                ev.Restored(
-                    at=timestamp(),
-                    strategy=strategy,
-                    calls=sums.calls,
-                    attempts_failed=sums.failed_attempts,
-                    prompt_tokens=sums.prompt_tokens,
-                    completion_tokens=sums.completion_tokens,
-                )
-            )
-        for block in self.order:
-            if self._finished(block):
-                self._emit_block(
-                    block, [self._past_outcome(block, item) for item in strategies], restored=True
-                )
-
     async def _book_the_past(self) -> None:
         """Book what earlier starts paid for and had no time to book, and the calls that died with them."""
         for sample in self.past.unbooked:
@@ -224,7 +190,7 @@ class Runner:
     async def _all_blocks(self) -> None:
         async with asyncio.TaskGroup() as group:
             for block in self.order:
-                if self._finished(block):
+                if finished(self.experiment, self.past, block):
                     continue
                 if not await self._admitted():
                     return
@@ -296,31 +262,7 @@ class Runner:
         if tokens:
             self._block_tokens.append(tokens)
         await self.books.outcome(outcomes)
-        self._emit_block(block, outcomes)
-
-    def _emit_block(self, block: Block, outcomes: list[Outcome], *, restored: bool = False) -> None:
-        self.books.emit(
-            ev.BlockEnded(
-                at=timestamp(),
-                block=block.index,
-                task=block.task,
-                run=block.run,
-                outcomes={item.strategy: item.outcome for item in outcomes},
-                scores={item.strategy: item.score for item in outcomes},
-                restored=restored,
-            )
-        )
-
-    def _finished(self, block: Block) -> bool:
-        """True where every strategy of the block has an outcome that no further call would change."""
-        return all(self._settled(block, item.name) for item in self.experiment.agent.strategies)
-
-    def _settled(self, block: Block, strategy: str) -> bool:
-        outcome = self.past.outcomes.get((block.task, block.run, strategy))
-        return outcome is not None and outcome.outcome in COUNTED | {"grader_error"}
-
-    def _past_outcome(self, block: Block, strategy: Strategy) -> Outcome:
-        return self.past.outcomes[block.task, block.run, strategy.name]
+        self.books.emit(block_ended(block, outcomes))
 
     # ── calls ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -489,58 +431,6 @@ class Runner:
                 at=timestamp(), call_id=call.call_id, strategy=call.strategy, seconds=seconds, why=why
             )
         )
-
-    # ── what the user asks for while it runs ───────────────────────────────────────────────────────
-
-    async def _follow_control(self) -> None:
-        """Take over the desired state and show what the gates do, four times a second."""
-        current = control.Desired(state="running", limit=self.gates.cap)
-        asked_before = self._asked()
-        while True:
-            await asyncio.sleep(CONTROL_POLL_S)
-            await self._share_the_key()
-            self._show_gates()
-            asked = self._asked()
-            if asked == asked_before:
-                continue
-            asked_before = asked
-            desired = control.read(self.folder.control)
-            self._obey(desired, current)
-            current = desired
-
-    async def _share_the_key(self) -> None:
-        """Tell the account what is in flight, and keep to the permits that other processes leave."""
-        self.account.in_flight = len(self._open.on_wire)
-        self.account.wants = self.gates.cap
-        await self.account.renew()
-        self.gates.set_permits(self.account.permits)
-
-    def _asked(self) -> int:
-        try:
-            return self.folder.control.stat().st_mtime_ns
-        except FileNotFoundError:
-            return 0
-
-    def _obey(self, desired: control.Desired, current: control.Desired) -> None:
-        cap = self.experiment.gateway.boundary.max_concurrency
-        if desired.limit is not None and desired.limit != self.gates.cap:
-            self.gates.set_cap(max(1, min(desired.limit, cap or desired.limit)))
-            self._room.set()
-        if desired.state == "stopping":
-            self.stop("stopped", "control")
-            return
-        if desired.state == "paused" and current.state != "paused":
-            self.gates.pause()
-        elif desired.state == "running" and current.state == "paused":
-            self.gates.resume()
-        self.books.emit(ev.Control(at=timestamp(), state=desired.state, limit=self.gates.cap))
-
-    def _show_gates(self) -> None:
-        for change in self.gates.changes(time.monotonic()):
-            shape = (change.limit, change.in_flight, change.closed_for_s > 0, change.why)
-            if shape != self._last_gate:
-                self._last_gate = shape
-                self.books.emit(change)
 
 
 def _said(attempt: Attempt) -> str:

@@ -1,0 +1,86 @@
+"""What a running start takes over from outside: the user's wishes, and its share of the key."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from elometer.boundary.account import KeyAccount
+from elometer.core.clock import timestamp
+from elometer.runs import control
+from elometer.runs import events as ev
+from elometer.runs.books import Books
+from elometer.runs.gates import Gates
+
+POLL_S = 0.25
+
+
+@dataclass(slots=True)
+class Steering:
+    """Four looks a second at control.json, the account book and the gates.
+
+    `cap` is the boundary's: no wish lifts the cap above it. `on_wire` tells how many attempts are in flight,
+    `on_change` is called where more calls may go.
+    """
+
+    control_file: Path
+    cap: int | None
+    gates: Gates
+    account: KeyAccount
+    books: Books
+    on_wire: Callable[[], int]
+    on_stop: Callable[[], None]
+    on_change: Callable[[], None]
+    _state: control.DesiredState = "running"
+    _seen: int = 0
+    _shown: dict[int, tuple[object, ...]] = field(default_factory=dict)
+
+    async def follow(self) -> None:
+        """Look until cancelled. A wish that an earlier start obeyed is not this one's: the file goes."""
+        self.control_file.unlink(missing_ok=True)
+        while True:
+            await asyncio.sleep(POLL_S)
+            await self._share_the_key()
+            self._show_gates()
+            written = self._written()
+            if written != self._seen:
+                self._seen = written
+                self._obey(control.read(self.control_file))
+
+    async def _share_the_key(self) -> None:
+        """Tell the account what is in flight, and keep to the permits that other processes leave."""
+        self.account.in_flight = self.on_wire()
+        self.account.wants = self.gates.cap
+        await self.account.renew()
+        self.gates.set_permits(self.account.permits)
+        self.on_change()
+
+    def _written(self) -> int:
+        try:
+            return self.control_file.stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
+    def _obey(self, desired: control.Desired) -> None:
+        if desired.limit is not None and desired.limit != self.gates.cap:
+            self.gates.set_cap(max(1, min(desired.limit, self.cap or desired.limit)))
+            self.on_change()
+        if desired.state == "stopping":
+            self.on_stop()
+            return
+        if desired.state == "paused" and self._state != "paused":
+            self.gates.pause()
+        elif desired.state == "running" and self._state == "paused":
+            self.gates.resume()
+        self._state = desired.state
+        self.books.emit(ev.Control(at=timestamp(), state=desired.state, limit=self.gates.cap))
+
+    def _show_gates(self) -> None:
+        for number, change in enumerate(self.gates.changes(time.monotonic())):
+            shape = (change.limit, change.in_flight, change.closed_for_s > 0, change.why)
+            if self._shown.get(number) != shape:
+                self._shown[number] = shape
+                self.books.emit(change)
