@@ -7,9 +7,9 @@ import json
 import pytest
 import yaml
 
-from elometer.gateway.demo.experiment import SYSTEM, demo_experiment
+from elometer.gateway.demo.experiment import SYSTEM, continuous_experiment, demo_experiment
 from elometer.gateway.demo.speech import answer
-from elometer.gateway.demo.tasks import short_tasks
+from elometer.gateway.demo.tasks import continuous_tasks, short_tasks
 from elometer.gateway.demo.tokenizer import count, prompt_tokens
 
 FOUNDING = {"experiment_id", "taotoken", "agent", "eval"}
@@ -61,3 +61,21 @@ def test_options_and_their_limits() -> None:
     for wrong in (0, 201):
         with pytest.raises(ValueError, match="1 to 200"):
             demo_experiment(1, experiment_id="x", tasks=wrong)
+
+
+def test_the_continuous_experiment_scores_by_closeness_with_oracles_in_the_fit() -> None:
+    text, tasks_text = continuous_experiment(4, experiment_id="x", tasks=6, k_values=(1, 2, 4))
+    spec = yaml.safe_load(text)
+    assert [row["name"] for row in spec["agent"]["strategies"]] == ["best_1", "best_2", "best_4"]
+    assert {(row["select"], row["role"]) for row in spec["agent"]["strategies"]} == {("oracle", "contestant")}
+    assert spec["eval"]["elo_anchor"] == "best_1"
+    for line, task in zip(tasks_text.splitlines(), continuous_tasks(4, 6), strict=True):
+        row = json.loads(line)
+        assert (row["id"], row["prompt"], float(row["answer"])) == (task.id, task.prompt, task.truth)
+        assert row["grader"] == {"type": "numeric", "score": "closeness"}
+    spent = sum(
+        prompt_tokens([SYSTEM, task.prompt]) + count(answer(task, sample))
+        for task in continuous_tasks(4, 6)
+        for sample in range(2 * 7)
+    )
+    assert 0.5 <= spent / spec["taotoken"]["key_boundary"]["daily_budget_tokens"] <= 0.8

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -10,11 +10,12 @@ import msgspec
 from elometer.gateway.demo.faults import KEY_VARIABLE, MODEL
 from elometer.gateway.demo.model import KNOWN_TASKS
 from elometer.gateway.demo.speech import ANSWER_MARK
-from elometer.gateway.demo.tasks import short_tasks
+from elometer.gateway.demo.tasks import continuous_tasks, short_tasks
 from elometer.gateway.demo.truth import K_VALUES, expected_call_tokens
 
 SYSTEM = "Think briefly, then end with a line: ANSWER: <value>"
 EXTRACT = ANSWER_MARK.rstrip() + r"\s*(.+)"
+CLOSENESS = {"type": "numeric", "score": "closeness"}
 MAX_TOKENS = 256
 # At the end of the demo about so much of the day's budget is used: enough to be seen, with room to plan.
 BUDGET_SHARE = 0.7
@@ -44,21 +45,29 @@ agent:
   protocol: {protocol:<22}# chat, responses or messages
   system: "{system}"
   params: {{temperature: 0.8, max_tokens: {max_tokens}}}
-  strategy: sample_k              # k separate answers to each task, then a majority vote
-  k_values: [{k_values}]
-  select: auto
+{strategies}
 
 sampling:
   runs: {runs:<26}# independent repetitions of each task
 
 eval:
   tasks:                          # ids of tasks.jsonl; globs are fine
-    - demo-*
+    - {tasks}
   bradley_terry: true
   elo_scale: 400
   elo_base: 1000
   elo_anchor: {anchor}
 """
+
+_MAJORITY = """\
+  strategy: sample_k              # k separate answers to each task, then a majority vote
+  k_values: [{k_values}]
+  select: auto"""
+
+_ORACLE = """\
+  strategies:                     # the best of k by the grader itself: the ceiling that is known exactly
+"""
+_ORACLE_ROW = "    - {{name: {name}, samples: {k}, select: oracle, role: contestant}}"
 
 
 def demo_experiment(
@@ -76,43 +85,89 @@ def demo_experiment(
     The daily budget follows from the closed form of what the calls will cost. Raises ValueError where the
     gateway does not know that many tasks.
     """
-    if not 1 <= tasks <= KNOWN_TASKS:
-        raise ValueError(f"the demo has 1 to {KNOWN_TASKS} tasks, not {tasks}")
-    text = _EXPERIMENT.format(
+    known = short_tasks(seed, _known(tasks))
+    text = _text(
+        seed,
         experiment_id=experiment_id,
-        seed=seed,
-        key_env=KEY_VARIABLE,
-        model=MODEL,
-        budget=_budget(seed, tasks, runs, k_values),
-        concurrency=max_concurrency,
-        protocol=protocol,
-        system=SYSTEM,
-        max_tokens=MAX_TOKENS,
-        k_values=", ".join(map(str, k_values)),
         runs=runs,
+        protocol=protocol,
+        max_concurrency=max_concurrency,
+        calls=tasks * runs * sum(k_values),
+        tokens_a_call=expected_call_tokens(known, system=SYSTEM),
+        strategies=_MAJORITY.format(k_values=", ".join(map(str, k_values))),
+        tasks="demo-*",
         anchor=f"sample_{min(k_values)}",
     )
-    return text, tasks_text(seed, tasks)
+    rows = [(task.id, task.prompt, task.right, task.grader, [task.topic]) for task in known]
+    return text, _tasks_text(rows)
 
 
-def tasks_text(seed: int, count: int) -> str:
-    """The first `count` short-answer tasks of a seed as lines of tasks.jsonl."""
-    rows: list[dict[str, Any]] = [
-        {
-            "id": task.id,
-            "prompt": task.prompt,
-            "answer": task.right,
-            "grader": task.grader,
+def continuous_experiment(
+    seed: int,
+    *,
+    experiment_id: str,
+    tasks: int = 20,
+    runs: int = 2,
+    k_values: Sequence[int] = K_VALUES,
+    protocol: str = "chat",
+    max_concurrency: int = 8,
+) -> tuple[str, str]:
+    """The texts of an experiment whose answers are numbers, scored by closeness, with oracle strategies.
+
+    The best of n beats the best of m with probability n / (n + m), so each doubling is worth 120.4 Elo. The
+    smallest k is the anchor. Raises ValueError where the gateway does not know that many tasks.
+    """
+    known = continuous_tasks(seed, _known(tasks))
+    text = _text(
+        seed,
+        experiment_id=experiment_id,
+        runs=runs,
+        protocol=protocol,
+        max_concurrency=max_concurrency,
+        calls=tasks * runs * sum(k_values),
+        tokens_a_call=expected_call_tokens(known, system=SYSTEM),
+        strategies=_ORACLE + "\n".join(_ORACLE_ROW.format(name=f"best_{k}", k=k) for k in k_values),
+        tasks="estimate-*",
+        anchor=f"best_{min(k_values)}",
+    )
+    rows = [(task.id, task.prompt, repr(task.truth), CLOSENESS, ["estimate"]) for task in known]
+    return text, _tasks_text(rows)
+
+
+def _known(tasks: int) -> int:
+    if not 1 <= tasks <= KNOWN_TASKS:
+        raise ValueError(f"the demo has 1 to {KNOWN_TASKS} tasks, not {tasks}")
+    return tasks
+
+
+def _text(
+    seed: int, *, runs: int, max_concurrency: int, calls: int, tokens_a_call: float, **texts: str
+) -> str:
+    budget = -(-int(calls * tokens_a_call / BUDGET_SHARE) // BUDGET_STEP) * BUDGET_STEP
+    return _EXPERIMENT.format(
+        seed=seed,
+        runs=runs,
+        concurrency=max_concurrency,
+        budget=budget,
+        key_env=KEY_VARIABLE,
+        model=MODEL,
+        system=SYSTEM,
+        max_tokens=MAX_TOKENS,
+        **texts,
+    )
+
+
+def _tasks_text(rows: Iterable[tuple[str, str, str, dict[str, Any], list[str]]]) -> str:
+    """Lines of tasks.jsonl from id, prompt, answer, grader and tags."""
+    lines = []
+    for name, prompt, right, grader, tags in rows:
+        row = {
+            "id": name,
+            "prompt": prompt,
+            "answer": right,
+            "grader": grader,
             "extract": EXTRACT,
-            "tags": [task.topic],
+            "tags": tags,
         }
-        for task in short_tasks(seed, count)
-    ]
-    return "".join(msgspec.json.encode(row).decode() + "\n" for row in rows)
-
-
-def _budget(seed: int, tasks: int, runs: int, k_values: Sequence[int]) -> int:
-    """The daily budget, rounded up to a round number."""
-    calls = tasks * runs * sum(k_values)
-    expected = calls * expected_call_tokens(short_tasks(seed, tasks), system=SYSTEM)
-    return -(-int(expected / BUDGET_SHARE) // BUDGET_STEP) * BUDGET_STEP
+        lines.append(msgspec.json.encode(row).decode() + "\n")
+    return "".join(lines)

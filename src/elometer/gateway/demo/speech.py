@@ -67,12 +67,18 @@ def _continuous(task: ContinuousTask, draw: float) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def expected_completion_tokens(task: ShortTask) -> float:
-    """The mean number of completion tokens of a reply to a task."""
+def expected_completion_tokens(task: Task) -> float:
+    """The mean number of completion tokens of a reply to a task.
+
+    Exact for short-answer tasks; for numbers, whose digits vary by one or two tokens, at the hidden truth.
+    """
     steps = (FEWEST_STEPS + MOST_STEPS) / 2 * fmean(map(count, STEPS))
+    opening = fmean(map(count, OPENINGS))
+    if isinstance(task, ContinuousTask):
+        return opening + steps + count(f"{ANSWER_MARK}{task.truth:.6f}")
     spoken = sum(
         probability * count(f"{ANSWER_MARK}{text}")
         for text, probability in zip(task.answers, task.probabilities, strict=True)
     )
     ending = task.silent * fmean(map(count, STRAYING)) + (1 - task.silent) * spoken
-    return fmean(map(count, OPENINGS)) + steps + ending
+    return opening + steps + ending

@@ -65,8 +65,8 @@ class ContinuousTask:
     spread: float
 
     def closeness(self, value: float) -> float:
-        """The score of an answer: 1 at the truth, ½ one `spread` away, falling to 0."""
-        return 1 / (1 + abs(value - self.truth) / self.spread)
+        """The score of an answer, higher being better: minus its distance from the truth."""
+        return -abs(value - self.truth)
 
 
 Task = ShortTask | ContinuousTask

@@ -130,7 +130,7 @@ def strategy_truths(
     return truths
 
 
-def expected_call_tokens(tasks: Sequence[ShortTask], *, system: str | None = None) -> float:
+def expected_call_tokens(tasks: Sequence[Task], *, system: str | None = None) -> float:
     """Mean prompt and completion tokens of one call, each task with the same weight."""
     head = [system] if system else []
     each = (prompt_tokens([*head, task.prompt]) + expected_completion_tokens(task) for task in tasks)
