@@ -141,7 +141,11 @@ class Closeness(Numeric):
 
 @dataclass(frozen=True, slots=True)
 class Regex:
-    """The pattern occurs; with a group and accepted answers, its last match must capture one of them."""
+    """The pattern occurs; with a group and accepted answers, its last match must capture one of them.
+
+    Without accepted answers a match is the judgement itself: to vote on what matched would be to let the
+    grader choose, so there is nothing canonical about it.
+    """
 
     type: ClassVar[str] = "regex"
     no_answer_score: ClassVar[float] = 0.0
@@ -151,7 +155,7 @@ class Regex:
 
     @property
     def canonical(self) -> bool:
-        return self.pattern.groups > 0
+        return bool(self.answers)
 
     def find(self, text: str) -> str | None:
         return text.strip() or None
@@ -161,7 +165,7 @@ class Regex:
         return captured(match).strip() if match else None
 
     def key(self, extracted: str) -> str | None:
-        return self._captured(extracted)
+        return self._captured(extracted) if self.answers else extracted.strip()
 
     def grade(self, extracted: str) -> Grade:
         found = self._captured(extracted)

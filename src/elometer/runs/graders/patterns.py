@@ -12,7 +12,7 @@ from types import FrameType
 
 LONGEST_TEXT = 200_000  # characters of an answer that a pattern sees: the last ones, where answers stand
 LONGEST_PATTERN = 2_000
-CPU_SECONDS = 1.0
+CPU_SECONDS = 0.25
 
 
 class PatternTimeout(Exception):
