@@ -221,11 +221,11 @@ def test_growth_doubles_until_the_first_refusal_and_then_adds() -> None:
         return limits
 
     limits = in_virtual_time(work)
-    # Doubling per round of one second; one refusal among 32 in flight; then a step of 1 (5 % of 25) per round.
+    # Doubling per round of one second; one refusal among 32 in flight; then steps of 5 % of about 26.
     assert limits[:4] == [4, 8, 16, 32]
     assert limits[4] == 25
     steps = [after - before for before, after in itertools.pairwise(limits[4:])]
-    assert all(step in (0, 1) for step in steps) and sum(steps) >= 2
+    assert all(0 <= step <= 2 for step in steps) and sum(steps) >= 2
 
 
 def test_a_server_failure_stops_growth_and_cuts_nothing() -> None:

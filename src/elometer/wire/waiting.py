@@ -32,8 +32,8 @@ _UNIT_SECONDS = {
 }
 _TRY_AGAIN = re.compile(
     r"(?:try again|retry|wait)\D{0,24}?(\d+(?:\.\d+)?)\s*"
-    r"(milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|h)\b"
-    r"((?:\s*\d+(?:\.\d+)?\s*(?:ms|s)\b)*)",
+    r"(milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|h)(?![a-z])"
+    r"((?:\s*\d+(?:\.\d+)?\s*(?:ms|m|s)(?![a-z]))*)",
     re.IGNORECASE,
 )
 _WORD_SECONDS = {"ms": 1e-3, "mi": 60.0, "m": 60.0, "s": 1.0, "h": 3600.0}
