@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,7 +52,7 @@ def check(
     if live:
         cost = live_cost_tokens()
         click.echo(_("Asking the gateway may spend up to {n} tokens.").format(n=cost), err=True)
-        if not yes and click.get_text_stream("stdin").isatty():
+        if not yes and sys.stdin.isatty():
             click.confirm(_("Go on?"), abort=True, err=True)
     rows = run_all(Question(profile_name, tool, experiment), live=live)
     print_rows(rows, as_json=as_json, verbose=verbose)

@@ -34,7 +34,7 @@ def probe(
     """Make one minimal request per protocol and show its usage.
 
     TARGET is a profile, an experiment file, its folder or its id; or name the gateway with --base-url.
-    Shows status, path, header, usage and the name that answered. At most a few hundred tokens are spent, and booked.
+    Shows status, path, header, usage and the name that answered. A few hundred tokens at most are spent.
     """
     from elometer.jobs.probe import probe_named, probe_url
 
