@@ -53,6 +53,11 @@ def sums(ledger: Path, *, keep: bool = True) -> Sums:
     With `keep` the rollup of a large ledger is written anew (left out silently where the folder is not
     writable). Raises UsageError where there is no ledger.
     """
+    return open_sums(ledger, keep=keep)[0]
+
+
+def open_sums(ledger: Path, *, keep: bool = True) -> tuple[Sums, Reading[Line]]:
+    """`sums`, and the reading that goes on where they end."""
     known = _valid(ledger)
     start = (known.offset, known.number) if known else (0, 1)
     reading = Reading(ledger, Line, *start)
@@ -62,10 +67,10 @@ def sums(ledger: Path, *, keep: bool = True) -> Sums:
         reading.records = known.records
     for lines in reading.batches():
         add_lines(cells, lines)
-    if keep and reading.offset - (known.offset if known else 0) >= WORTH_WRITING:
+    if keep and reading.offset - start[0] >= WORTH_WRITING:
         with contextlib.suppress(OSError):
             _write(ledger, reading, cells)
-    return Sums(cells, reading.records, reading.bad)
+    return Sums(cells, reading.records, reading.bad), reading
 
 
 def _valid(ledger: Path) -> _Rollup | None:
