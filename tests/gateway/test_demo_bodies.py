@@ -22,6 +22,7 @@ WORDS = (
     "stream_options",
     "seed",
     "max_tokens",
+    "temperature",
 )
 INNER = ("role", "content", "type", "text", "include_usage")
 

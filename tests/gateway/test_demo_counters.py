@@ -54,7 +54,7 @@ def test_counters_equal_the_sums_of_usage() -> None:
 
 @pytest.mark.parametrize("protocol", list(PATHS))
 def test_a_client_that_leaves_stops_the_stream_and_pays_for_what_was_made(protocol: str) -> None:
-    app = create_app(0, keys={KEY: Boundary()}, latency=(2, 2), rate_429=0)
+    app = create_app(0, keys={KEY: Boundary()}, latency=(1, 1), rate_429=0)
     full = count(answer(TASK, 2))
     with serve_in_thread(app) as url, httpx.Client(base_url=url) as client:
         data = body(protocol, TASK.prompt, stream=True)

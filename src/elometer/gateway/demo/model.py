@@ -15,6 +15,7 @@ from elometer.gateway.demo.tokenizer import pieces, prompt_tokens
 # So many tasks of each kind are known by their prompts; experiments of the demo hold no more.
 KNOWN_TASKS = 200
 CACHED_REPLIES = 10_000
+REMEMBERED_BODIES = 100_000
 
 
 class DemoModel:
@@ -67,6 +68,28 @@ class DemoModel:
         return unknown_task(self._seed, asked[-1] if asked else "")
 
 
-def derived_seed(body: bytes) -> int:
-    """The sample's seed of a request that names none: a function of its bytes."""
-    return int.from_bytes(blake2b(body, digest_size=7, person=b"elometer-demo").digest(), "big")
+class UnnamedSeeds:
+    """Seeds of samples whose requests name none: functions of the body and of how often it was served.
+
+    A model with a temperature answers equal requests differently; without the count, k samples over a
+    protocol that takes no seed would be one sample.
+    """
+
+    def __init__(self) -> None:
+        self._served: OrderedDict[bytes, int] = OrderedDict()
+
+    def seed(self, body: bytes) -> int:
+        """The seed of the next answer to this body."""
+        served = self._served.get(_digest(body), 0)
+        return int.from_bytes(_digest(body, served), "big")
+
+    def served(self, body: bytes) -> None:
+        """Count an answer to this body; the longest unseen body is forgotten first."""
+        digest = _digest(body)
+        self._served[digest] = self._served.pop(digest, 0) + 1
+        if len(self._served) > REMEMBERED_BODIES:
+            self._served.popitem(last=False)
+
+
+def _digest(body: bytes, served: int = 0) -> bytes:
+    return blake2b(body, digest_size=7, person=b"elometer-demo", salt=served.to_bytes(16, "big")).digest()

@@ -23,7 +23,7 @@ from elometer.core.limits import Boundary
 from elometer.gateway.demo.admission import Admission, Clock
 from elometer.gateway.demo.counters import Counters
 from elometer.gateway.demo.faults import behaviour_of
-from elometer.gateway.demo.model import DemoModel, derived_seed
+from elometer.gateway.demo.model import DemoModel, UnnamedSeeds
 from elometer.gateway.demo.protocols import FORMATS, Format
 from elometer.gateway.demo.protocols.conversation import Conversation, Refusal, bad_request
 from elometer.gateway.demo.protocols.messages import message_turns
@@ -46,6 +46,7 @@ class DemoGateway:
 
     def __init__(self, admission: Admission, model: DemoModel, counters: Counters) -> None:
         self._admission, self._model, self._counters = admission, model, counters
+        self._unnamed = UnnamedSeeds()
 
     async def converse(self, request: Request, path: str) -> ASGIApp:
         """One of the three protocols, streamed or not."""
@@ -64,9 +65,12 @@ class DemoGateway:
         raw = await request.body()
         conversation = form.read(_json(raw))
         self._admission.check_model(account, conversation.model)
-        sample_seed = _sample_seed(conversation, request.headers, raw)
+        named_seed = _named_seed(conversation, request.headers)
+        sample_seed = self._unnamed.seed(raw) if named_seed is None else named_seed
         reply = self._model.reply(conversation, sample_seed)
         flight = self._admission.take_off(account, sample_seed)
+        if named_seed is None and conversation.temperature != 0:
+            self._unnamed.served(raw)
 
         def settle(completion: int, cut: bool) -> None:
             flight.land()
@@ -194,14 +198,12 @@ def _json(raw: bytes) -> dict[str, Any]:
     return body
 
 
-def _sample_seed(conversation: Conversation, headers: Mapping[str, str], raw: bytes) -> int:
+def _named_seed(conversation: Conversation, headers: Mapping[str, str]) -> int | None:
     if conversation.seed is not None:
         return conversation.seed
     named = headers.get(SEED_HEADER)
-    if named is None:
-        return derived_seed(raw)
     try:
-        return int(named)
+        return None if named is None else int(named)
     except ValueError:
         raise bad_request(f"The header {SEED_HEADER} must be a whole number.") from None
 

@@ -11,6 +11,7 @@ from elometer.gateway.demo.protocols.conversation import (
     flag,
     model_of,
     openai_error,
+    temperature_of,
     turns_of,
     whole_number,
 )
@@ -31,6 +32,7 @@ class ChatFormat:
             stream=flag(body, "stream"),
             include_usage=flag(options, "include_usage"),
             seed=_seed(body),
+            temperature=temperature_of(body),
         )
 
     def whole(self, reply: Reply) -> dict[str, object]:

@@ -22,6 +22,7 @@ class Conversation:
     stream: bool = False
     include_usage: bool = True
     seed: int | None = None
+    temperature: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,16 @@ def whole_number(body: dict[str, object], name: str) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise bad_request(f"'{name}' must be a whole number of at least 0", param=name)
     return value
+
+
+def temperature_of(body: dict[str, object]) -> float | None:
+    """The optional temperature of a body."""
+    value = body.get("temperature")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 2:
+        raise bad_request("'temperature' must be a number from 0 to 2", param="temperature")
+    return float(value)
 
 
 def flag(body: dict[str, object], name: str) -> bool:

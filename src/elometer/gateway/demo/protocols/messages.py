@@ -11,6 +11,7 @@ from elometer.gateway.demo.protocols.conversation import (
     flag,
     model_of,
     refuse_seed,
+    temperature_of,
     text_of,
     turns_of,
     whole_number,
@@ -25,7 +26,13 @@ class MessagesFormat:
         limit = whole_number(body, "max_tokens")
         if limit is None:
             raise bad_request("max_tokens: Field required", param="max_tokens")
-        return Conversation(model_of(body), message_turns(body), limit, flag(body, "stream"))
+        return Conversation(
+            model=model_of(body),
+            turns=message_turns(body),
+            max_tokens=limit,
+            stream=flag(body, "stream"),
+            temperature=temperature_of(body),
+        )
 
     def whole(self, reply: Reply) -> dict[str, object]:
         content = [{"type": "text", "text": reply.text}]

@@ -14,6 +14,7 @@ from elometer.gateway.demo.protocols.conversation import (
     model_of,
     openai_error,
     refuse_seed,
+    temperature_of,
     text_of,
     turns_of,
     whole_number,
@@ -44,6 +45,7 @@ class ResponsesFormat:
             turns=(("system", instructions), *turns) if instructions else turns,
             max_tokens=whole_number(body, "max_output_tokens"),
             stream=flag(body, "stream"),
+            temperature=temperature_of(body),
         )
 
     def whole(self, reply: Reply) -> dict[str, object]:
