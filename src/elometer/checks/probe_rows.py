@@ -5,9 +5,11 @@ from __future__ import annotations
 from elometer.checks import live, probing
 from elometer.checks.context import Context
 from elometer.checks.engine import Check, Result, unknown
+from elometer.checks.probing import Try
 from elometer.core.text import gettext as _
+from elometer.wire.classes import ERROR_CLASSES
 
-CLIENTS = {"chat": "OpenAI clients", "messages": "Claude Code", "responses": "Codex"}
+CLIENTS = {"chat": "OpenAI clients", "messages": "Anthropic clients", "responses": "Codex and others"}
 
 
 async def lists_models(context: Context) -> Result:
@@ -32,6 +34,8 @@ async def lists_models(context: Context) -> Result:
 async def _answers(context: Context, kind: str) -> Result:
     report = await live.report_of(context)
     if report is None or not report.of(kind):
+        if report is not None and report.settled:
+            return unknown(_("not asked: the key was refused twice"))
         model = report.model if report is not None else None
         why = (
             _("not asked: no model is named, and the list does not hold just one")
@@ -45,16 +49,30 @@ async def _answers(context: Context, kind: str) -> Result:
         return Result("pass", lines, tokens=tokens)
     spoken = [name for name in probing.PROTOCOLS if report.working(name) is not None]
     return Result(
-        "warn" if spoken else "fail",
+        "warn" if spoken or _is_load(report.of(kind)[-1]) else "fail",
         lines,
-        _("The gateway does not answer over {name}, which {clients} need.").format(
-            name=kind, clients=CLIENTS[kind]
-        ),
+        _cause(report.of(kind)[-1], kind),
         _("Use {names} here.").format(names=", ".join(spoken))
         if spoken
-        else _("See the rows below for the cause."),
+        else _("The rows below name the fix."),
         tokens=tokens,
     )
+
+
+def _is_load(one: Try) -> bool:
+    """A limit that passes by itself stands in nobody's way."""
+    return one.failure is not None and ERROR_CLASSES[one.failure.error_class].retry in ("gate", "slot")
+
+
+def _cause(one: Try, kind: str) -> str:
+    """A path that is not there means that the protocol is not spoken; anything else is what was refused."""
+    assert one.failure is not None
+    if one.failure.error_class in probing.PATH_CLASSES:
+        return _("No usual path answers over {name}, which {clients} speak.").format(
+            name=kind, clients=CLIENTS[kind]
+        )
+    hint = _(ERROR_CLASSES[one.failure.error_class].hint)
+    return _("Refused as {name}: {hint}.").format(name=one.failure.error_class, hint=hint)
 
 
 async def answers_chat(context: Context) -> Result:

@@ -20,6 +20,7 @@ from elometer.core.clock import utc_now
 from elometer.core.redact import Secret, redact
 from elometer.core.urls import has_version, url_fault, versioned
 from elometer.wire.attempts import ReplyMemory, Sent, TokenRatio, build_attempt
+from elometer.wire.classes import ACCESS_CLASSES
 from elometer.wire.exchange import Exchange, Outcome, Timeouts
 from elometer.wire.failures import Failure, classify
 from elometer.wire.protocols import protocol
@@ -39,6 +40,8 @@ TIMEOUTS = Timeouts(connect_s=5.0, read_s=30.0, total_s=40.0)
 PATH_CLASSES = frozenset({"wrong_path", "html_wrong_path", "bad_body"})
 UNSENDABLE = ("empty", "space", "quotes", "no_scheme", "no_host", "query")
 KEY_CLASSES = frozenset({"bad_key", "key_scope", "key_format"})
+# What a key is refused for whatever is asked with it.
+KEY_REFUSALS = (KEY_CLASSES | ACCESS_CLASSES) - {"model_not_allowed"}
 # Models are free to list, and clients send messages with either header, depending on their variable.
 BOTH_HEADERS = ("models", "messages")
 _FIRST_HEADER: dict[str, Header] = {"chat": "bearer", "responses": "bearer", "messages": "x-api-key"}
@@ -110,6 +113,13 @@ class Report:
         return [one.attempt for one in self.tries if one.attempt is not None]
 
     @property
+    def settled(self) -> bool:
+        """True where list and first protocol were refused for one reason of the key: more tells no more."""
+        refused = {(one.kind, one.failure.error_class) for one in self.tries if one.failure is not None}
+        common = [{name for kind, name in refused if kind == wanted} for wanted in ("models", PROTOCOLS[0])]
+        return bool(common[0] & common[1] & KEY_REFUSALS) and not any(one.ok for one in self.tries)
+
+    @property
     def tokens(self) -> int:
         """Tokens that the tries used, as far as the gateway says."""
         return sum(attempt.total_tokens or 0 for attempt in self.attempts)
@@ -142,6 +152,8 @@ async def probe(target: Target) -> Report:
         report.model = target.model or (report.listed[0] if len(report.listed) == 1 else None)
         if report.model is not None and not prober.unreachable:
             for name in target.protocols:
+                if report.settled:
+                    break
                 await prober.answer(name)
     finally:
         await transport.close()
