@@ -6,7 +6,7 @@ import contextlib
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elometer.gateway.demo.protocols import FORMATS
@@ -39,6 +39,7 @@ bodies = st.fixed_dictionaries(
 
 
 @pytest.mark.parametrize("path", FORMATS)
+@settings(max_examples=60, deadline=None)
 @given(data=bodies)
 def test_a_body_is_read_or_refused(path: str, data: dict[str, Any]) -> None:
     with contextlib.suppress(Refusal):
