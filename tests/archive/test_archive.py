@@ -139,6 +139,17 @@ def test_an_archive_is_private_complete_and_sound(experiment: Path) -> None:
     assert [path.name for path in (experiment / "archive").iterdir()] == [RUN]
 
 
+def test_a_start_that_died_is_packed_with_what_follows_from_its_files(experiment: Path) -> None:
+    place = ExperimentFolder(experiment)
+    for derived in (place.records, place.table, place.fit):
+        derived.unlink()
+    events = place.events.read_bytes().splitlines(keepends=True)
+    place.events.write_bytes(events[0])
+    packed = pack_experiment("bt-arch")
+    assert json.loads((packed / "manifest.json").read_bytes())["status"] == "died"
+    assert audit(packed) == []
+
+
 def edit(path: Path, old: str, new: str) -> None:
     text = path.read_text()
     assert old in text

@@ -140,7 +140,8 @@ def _derived(place: ExperimentFolder, manifest: Manifest) -> Iterator[Finding]:
     try:
         again = derive(load_experiment(place.resolved), place)
     except (ElometerError, OSError) as error:
-        yield Finding(place.resolved.name, "fit", _("cannot be derived again: {error}").format(error=error))
+        text = _("pairs and fit cannot be derived again: {reason}")
+        yield Finding(place.resolved.name, "fit", text.format(reason=_reason(error)))
         return
     yield from _pairs(place.records, again.records)
     if again.fit is None:
@@ -156,8 +157,8 @@ def _derived(place: ExperimentFolder, manifest: Manifest) -> Iterator[Finding]:
 def _pairs(path: Path, records: list[Any]) -> Iterator[Finding]:
     try:
         packed = [msgspec.json.decode(line) for line in path.read_bytes().splitlines() if line.strip()]
-    except (OSError, msgspec.DecodeError) as error:
-        yield Finding(path.name, "pairs", str(error))
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        yield Finding(path.name, "pairs", _("cannot be read: {reason}").format(reason=_reason(error)))
         return
     again = [msgspec.json.decode(msgspec.json.encode(record)) for record in records]
     if len(packed) != len(again):
@@ -191,7 +192,7 @@ def _compare_fit(path: Path, fresh: list[dict[str, str]]) -> Iterator[Finding]:
     try:
         rows = {row["strategy"]: row for row in json.loads(path.read_bytes())["strategies"]}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        yield Finding(path.name, "fit", _("cannot be read: {error}").format(error=error))
+        yield Finding(path.name, "fit", _("cannot be read: {reason}").format(reason=_reason(error)))
         return
     for found in fresh:
         said = rows.get(found["strategy"], {})
@@ -202,6 +203,11 @@ def _compare_fit(path: Path, fresh: list[dict[str, str]]) -> Iterator[Finding]:
 def _difference(said: dict[str, Any], found: dict[str, Any], column: str) -> str:
     text = _("{column} of {name} is {said}, the fit gives {found}")
     return text.format(column=column, name=found["strategy"], said=said.get(column), found=found.get(column))
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, without a path: files are named as the archive has them."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _table(path: Path) -> list[dict[str, str]]:

@@ -36,7 +36,7 @@ def pack(folder: Path, run_id: str, *, facts: Manifest, report: str) -> Path:
     files. Raises UsageError where the experiment is running, where a needed file is missing, and where an
     archive of that name holds other files.
     """
-    _refuse_unready(folder)
+    refuse_unready(folder)
     place = make_private_folder(folder / "archive")
     target = place / run_id
     for left_behind in place.glob(f".{run_id}.*.tmp"):  # by a pack that was killed
@@ -57,7 +57,8 @@ def pack(folder: Path, run_id: str, *, facts: Manifest, report: str) -> Path:
     return target
 
 
-def _refuse_unready(folder: Path) -> None:
+def refuse_unready(folder: Path) -> None:
+    """Raise UsageError where an experiment is running or has nothing to pack yet."""
     missing = [name for name in NEEDED if not (folder / name).is_file()]
     if missing:
         raise UsageError(

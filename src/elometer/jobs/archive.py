@@ -7,7 +7,7 @@ from pathlib import Path
 from elometer.archive.audit import Finding, audit
 from elometer.archive.circumstances import Start, describe, last_start
 from elometer.archive.manifest import MANIFEST
-from elometer.archive.pack import pack
+from elometer.archive.pack import pack, refuse_unready
 from elometer.archive.report import report_text
 from elometer.core.errors import UsageError
 from elometer.core.text import gettext as _
@@ -50,15 +50,18 @@ def pack_experiment(identity: str) -> Path:
             evidence=_("The last one is {run_id}.").format(run_id=start.opened.run_id),
             fix=_("Earlier ones were packed when they ended; see {path}.").format(path=folder.archive),
         )
+    refuse_unready(folder.path)
     return _pack(load_experiment(folder.resolved), folder, start)
 
 
 def _pack(experiment: Experiment, folder: ExperimentFolder, start: Start) -> Path:
     from elometer.rating.fit import text_table
-    from elometer.runs.result import derive
+    from elometer.runs.result import derive, write
 
     assert start.opened is not None
     derived = derive(experiment, folder)
+    # A start that died has derived nothing; what one that ended has derived comes out the same again.
+    write(folder, derived)
     facts = describe(experiment, folder, start, no_fit_because=derived.reason)
     table = text_table(derived.fit, width=TABLE_WIDTH) if derived.fit else derived.reason
     return pack(folder.path, start.opened.run_id, facts=facts, report=report_text(facts, table))
