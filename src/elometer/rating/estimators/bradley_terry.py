@@ -67,6 +67,20 @@ def covariance(matrix: Floats, shift: Floats) -> Floats:
     return inverse
 
 
+def record_sandwich(theta: Floats, wins: Floats, ties: Floats) -> Floats:
+    """(K, K): the covariance of θ (K) when single records are independent; `ties` symmetric, each half a win.
+
+    With half wins the model's own covariance is too wide, since a tie varies less than a win or a loss.
+    """
+    chance = probabilities(theta)
+    games = wins + wins.T + ties
+    shift = gauge(np.zeros(len(theta), dtype=np.int64))
+    spread = covariance(information(theta, games), shift)
+    squares = wins * (1.0 - chance) ** 2 + wins.T * chance**2 + ties * (0.5 - chance) ** 2
+    middle = np.diag(squares.sum(axis=1)) - squares
+    return np.asarray(spread @ middle @ spread, dtype=np.float64)
+
+
 def leverage(theta: Floats, games: Floats, shift: Floats) -> Floats:
     """(B, K, K): the leverage of each pair; summed over pairs it is K minus the number of islands."""
     chance = probabilities(theta)
