@@ -17,6 +17,7 @@ import httpx
 import pytest
 from demo_client import KEY, MODEL, ask, body, headers
 
+from elometer.gateway.demo.server import listen
 from elometer.gateway.demo.speech import answer
 from elometer.gateway.demo.tasks import short_tasks
 
@@ -120,7 +121,8 @@ def test_it_ends_with_its_parent() -> None:
     ("arguments", "word"),
     [
         (["--break", "429-strom"], "Did you mean '429-storm'?"),
-        (["--host", "192.0.2.1"], "cannot listen"),
+        (["--host", "0.0.0.0"], "not a loopback address"),
+        (["--host", "example.org"], "not a loopback address"),
     ],
 )
 def test_errors_are_three_lines(arguments: list[str], word: str) -> None:
@@ -131,6 +133,20 @@ def test_errors_are_three_lines(arguments: list[str], word: str) -> None:
     assert done.stdout == ""
     assert word in done.stderr
     assert len(done.stderr.splitlines()) == 3
+
+
+def test_a_port_that_is_taken() -> None:
+    with listen() as bound:
+        port = str(bound.getsockname()[1])
+        done = subprocess.run(
+            [*COMMAND, "--port", port],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "ELOMETER_DEMO_KEY": KEY},
+        )
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 3
+    assert f"127.0.0.1:{port}" in done.stderr
 
 
 def test_the_relay_says_that_it_is_not_there_yet() -> None:

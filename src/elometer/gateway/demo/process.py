@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import os
 import secrets
 import signal
@@ -46,7 +47,8 @@ class GatewayOptions:
 def serve_until_stopped(options: GatewayOptions) -> None:
     """Serve until SIGTERM or SIGINT, or until the parent named in the options is gone.
 
-    Writes one JSON line to stdout when calls are accepted. Raises UsageError where the address cannot be had.
+    Writes one JSON line to stdout when calls are accepted. Raises UsageError where the
+    address is not on loopback or cannot be had.
     """
     secret, key_file = _key()
     try:
@@ -82,14 +84,27 @@ def _stop(server: uvicorn.Server) -> None:
     server.should_exit = True
 
 
+def _loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def _listen(options: GatewayOptions) -> socket.socket:
+    if not _loopback(options.host):
+        raise UsageError(
+            _("The demo gateway serves this machine alone."),
+            evidence=_("{host} is not a loopback address.").format(host=options.host),
+            fix=_("Leave --host out, or forward the port: ssh -L 8484:127.0.0.1:8484 HOST."),
+        )
     try:
         return listen(options.host, options.port)
     except OSError as error:
         raise UsageError(
             _("The gateway cannot listen on {host}:{port}.").format(host=options.host, port=options.port),
             evidence=_("The system answered: {reason}.").format(reason=error.strerror or error),
-            fix=_("Take --port 0 for a free port, or an address of this machine."),
+            fix=_("Take --port 0 for a free port."),
         ) from None
 
 
