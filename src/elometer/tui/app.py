@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from textual import work
-from textual.app import App, SystemCommand
+from textual.app import App, ScreenStackError, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
@@ -120,7 +120,10 @@ class ElometerApp(App[str]):
     @property
     def pane(self) -> Pane | None:
         """The pane that the user looks at; None while a dialog covers it."""
-        return self.screen if isinstance(self.screen, Pane) else None
+        try:
+            return self.screen if isinstance(self.screen, Pane) else None
+        except ScreenStackError:  # the app is being left while a look at the files was under way
+            return None
 
     async def pull(self) -> None:
         """Read new events and let the visible pane show them. A stalled disk never holds the keyboard."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+
 from elometer.core.text import gettext as _
 from elometer.tui.figures import share
 from elometer.tui.session import Session
 
-TABLE_WIDTH = 100
+WIDEST = 100
 ARTEFACTS = ("token_ledger.jsonl", "pairwise_records.jsonl", "elo_result.csv")
 
 
@@ -39,4 +41,4 @@ def _table(session: Session) -> list[str]:
         return []
     from elometer.rating.report import text_table
 
-    return text_table(session.fit, width=TABLE_WIDTH).splitlines()
+    return text_table(session.fit, width=min(WIDEST, shutil.get_terminal_size().columns)).splitlines()

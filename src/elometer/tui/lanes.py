@@ -141,9 +141,12 @@ def _concurrency(state: RunState, cap_wanted: int | None) -> Line:
     if cap_wanted is not None and cap_wanted != cap:
         text += " " + _("(asked for {cap})").format(cap=cap_wanted)
     pieces: list[Piece] = [(text, "")]
+    queued = state.gate.waiting if state.gate and not state.ended else 0
+    if queued:
+        pieces.append(("  " + _("queued {n}").format(n=queued), ""))
     waiting = sum(call.waiting for call in state.calls.values())
     if waiting:
-        pieces.append(("  " + _("waiting {n}").format(n=waiting), ""))
+        pieces.append(("  " + _("to be retried {n}").format(n=waiting), ""))
     if state.retry_classes:
         total = sum(state.retry_classes.values())
         classes = ", ".join(f"{name} {n}" for name, n in Counter(state.retry_classes).most_common(4))
@@ -161,13 +164,14 @@ def _concurrency(state: RunState, cap_wanted: int | None) -> Line:
 
 def _gate(state: RunState) -> str:
     gate = state.gate
-    if state.ended or gate is None or not (gate.waiting or gate.closed_for_s):
+    if state.ended or gate is None or not (gate.why or gate.closed_for_s):
         return ""
-    parts = [_("gate: {n} waiting").format(n=gate.waiting)]
+    text = _("gate limit {limit}, {n} waiting").format(limit=gate.limit, n=gate.waiting)
     if gate.closed_for_s:
-        parts.append(_("closed for {time}").format(time=duration(gate.closed_for_s)))
-    parts.append(_("limit {limit}").format(limit=gate.limit))
-    return " " + ", ".join(parts) + (f": {gate.why}" if gate.why else "")
+        text = _("gate closed for {time}, {n} waiting").format(
+            time=duration(gate.closed_for_s), n=gate.waiting
+        )
+    return " " + text + (f": {gate.why}" if gate.why else "")
 
 
 def _strangers(state: RunState) -> list[Line]:

@@ -6,6 +6,8 @@ a thread.
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, cast
@@ -147,7 +149,9 @@ class Verbs:
         from elometer.jobs.checks import Question, run_static
 
         experiment = folder if folder is not None and (folder / "experiment.yaml").is_file() else None
-        return run_static(Question(experiment=experiment), only=only, known=known)
+        # The app puts a capture without a descriptor in place of stdout; the checks mean the real one.
+        with contextlib.redirect_stdout(sys.__stdout__):
+            return run_static(Question(experiment=experiment), only=only, known=known)
 
     def init(self) -> Sequence[Path]:
         """Write a commented experiment and tasks file into a new folder of the workspace."""

@@ -32,8 +32,8 @@ class FitPane(Pane):
     selector, 120.4 Elo per doubling.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("m", "more", _("More columns"), id="fit.more"),
-        Binding("s", "sentences", _("All sentences"), id="fit.sentences"),
+        Binding("m", "more", _("More"), id="fit.more"),
+        Binding("s", "sentences", _("Text"), id="fit.sentences"),
     ]
     DEFAULT_CSS = """
     FitPane {

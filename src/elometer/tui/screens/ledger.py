@@ -72,7 +72,7 @@ class LedgerPane(Pane):
     The view follows the end until you move; `f` follows again. `Enter` shows the whole line.
     Tokens of failed attempts and of excluded blocks are in the totals: they were spent.
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("b", "by", _("By model/strategy"), id="ledger.by")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("b", "by", _("By"), id="ledger.by")]
     DEFAULT_CSS = """
     LedgerPane {
         #body { layout: vertical; padding: 0 1; }

@@ -28,6 +28,9 @@ PANES = (
 )
 
 
+WIDE = 110
+
+
 class Pane(Screen[None]):
     """A mode's screen. `pull` is called by the app's timer while the pane is what the user looks at."""
 
@@ -77,7 +80,9 @@ class Pane(Screen[None]):
         phase, style = phase_text(session.state) if session.watch else ("", "")
         opened = session.state.opened
         folder = session.folder
-        start = opened.run_id if opened else folder.name if folder else ""
+        start = folder.name if folder else ""
+        if opened:
+            start = opened.run_id if self.size.width >= WIDE else opened.experiment_id
         self.query_one(StatusBar).show(start, phase, style, self.own_app.active_profiles)
         self.pull()
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from textual import work
 from textual.binding import Binding, BindingType
-from textual.containers import Container
+from textual.containers import VerticalScroll
 from textual.widget import Widget
 
 from elometer.core.text import gettext as _
@@ -40,23 +40,25 @@ class RunPane(Pane):
         Binding("x", "stop", _("Stop"), id="run.stop"),
         Binding("R", "resume", _("Go on"), id="run.resume"),
     ]
+    AUTO_FOCUS = "#body"
     DEFAULT_CSS = """
     RunPane {
-        #body { layout: vertical; }
+        #body { scrollbar-size-vertical: 1; }
         #header { padding: 0; margin: 1 0 0 0; }
-        #lanes { margin: 1 1 0 1; max-height: 60%; }
+        #lanes { margin: 1 1 0 1; }
         #fit-title { margin: 1 1 0 1; }
         #provisional { margin: 0 1; }
         #curve { margin: 1 1 0 1; display: none; }
         &.-high #curve { display: block; }
-        &.-short #header, &.-short #lanes, &.-short #fit-title { margin-top: 0; }
+        &.-short #header, &.-short #lanes { margin-top: 0; }
+        &.-short #fit-title { display: none; }
     }
     """
 
     def compose_body(self) -> Iterable[Widget]:
         from elometer.tui.fits import PROVISIONAL
 
-        yield Container(
+        yield VerticalScroll(
             Lines(id="header"),
             Rows(COLUMNS, id="lanes"),
             Lines(id="fit-title"),
@@ -76,9 +78,9 @@ class RunPane(Pane):
             )
             return
         if session.state.opened is None:
-            self.say_empty(
-                _("Waiting for the first event of {folder}.").format(folder=session.watch.folder.name)
-            )
+            folder = session.watch.folder
+            words = _("Waiting for the first event of {folder}.").format(folder=folder.name)
+            self.say_empty(words, *(("", line) for line in session.verbs.last_words(folder)))
             return
         self.say_filled()
         state = session.state

@@ -20,7 +20,7 @@ class LedgerView(Rows):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f", "follow", _("Follow"), id="ledger.follow"),
-        Binding("enter", "choose", _("Whole line"), id="ledger.line"),
+        Binding("enter", "choose", _("Line"), id="ledger.line"),
     ]
 
     class FollowChanged(Message):

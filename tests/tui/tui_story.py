@@ -1,7 +1,7 @@
 """Made-up starts for the tests of the screens: events, ledger and nothing that a real start would not write.
 
 Run as a program it replays them at a chosen speed, so that screens can be looked at while they move:
-`python tests/tui/synthetic.py FOLDER [--speed 1]`.
+`python tests/tui/tui_story.py FOLDER [--speed 1]`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,164 @@
+"""Every pane at every size: nothing sticks out, the focus can be seen, an empty pane names the next key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import MakeApp
+from textual.pilot import Pilot
+from textual.widget import Widget
+
+from elometer.tui.app import ElometerApp
+from elometer.tui.screens.pane import PANES
+from elometer.tui.widgets.bars import PaneBar, StatusBar
+from elometer.tui.widgets.hint import Hint
+
+NAMES = [name for name, _title in PANES]
+SIZES = [(120, 36), (80, 24), (60, 18)]
+
+
+def sticking_out(app: ElometerApp) -> list[str]:
+    """Widgets that are shown but not wholly on the screen, unless a container scrolls them."""
+    found = []
+    for widget in app.screen.walk_children(Widget):
+        if not widget.is_on_screen or not widget.region.area or in_scroll(widget):
+            continue
+        if not app.screen.region.contains_region(widget.region):
+            found.append(f"{widget!r} {widget.region}")
+    return found
+
+
+def in_scroll(widget: Widget) -> bool:
+    return any(getattr(node, "allow_vertical_scroll", False) for node in widget.ancestors) or any(
+        node.__class__.__name__ in ("Footer", "Grid") for node in widget.ancestors_with_self
+    )
+
+
+async def settle(pilot: Pilot[str]) -> None:
+    for _ in range(2):
+        await pilot.app.pull()
+        await pilot.app.workers.wait_for_complete()
+        await pilot.pause()
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("name", NAMES)
+async def test_whole_at_every_size(
+    make_app: MakeApp, story_folder: Path, name: str, size: tuple[int, int]
+) -> None:
+    app = make_app(story_folder, name)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        assert app.current_mode == name
+        assert sticking_out(app) == []
+        focused = app.focused
+        if focused is not None:
+            assert focused.region.area
+            assert app.screen.region.contains_region(focused.region)
+        body = app.screen.query_one("#body")
+        assert body.region.height >= size[1] - 4
+        assert app.screen.query_one(PaneBar).text().rstrip().endswith("SIMULATION")
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_pane_survives_resizing_down_and_up(make_app: MakeApp, story_folder: Path, name: str) -> None:
+    app = make_app(story_folder, name)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await settle(pilot)
+        before = app.screen.query_one("#body").region
+        await pilot.resize_terminal(60, 18)
+        await settle(pilot)
+        assert sticking_out(app) == []
+        await pilot.resize_terminal(120, 36)
+        await settle(pilot)
+        assert app.screen.query_one("#body").region == before
+
+
+@pytest.mark.parametrize(("name", "key"), [("run", "d"), ("ledger", "d"), ("fit", "d"), ("run", "i")])
+async def test_an_empty_pane_names_the_next_key(make_app: MakeApp, name: str, key: str) -> None:
+    app = make_app(None, name)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        lines = app.screen.query_one("#empty", Hint).text().splitlines()
+        assert any(line.split()[:1] == [key] for line in lines)
+        assert any(active.binding.key == key for active in app.screen.active_bindings.values())
+
+
+async def test_digits_reach_the_panes_and_a_dialog_keeps_them_away(
+    make_app: MakeApp, story_folder: Path
+) -> None:
+    app = make_app(story_folder)
+    async with app.run_test(size=(80, 24)) as pilot:
+        for position, name in enumerate(NAMES, start=1):
+            await pilot.press(str(position))
+            await settle(pilot)
+            assert app.current_mode == name
+        await pilot.press("2", "x")
+        await pilot.pause()
+        await pilot.press("3")
+        assert app.current_mode == "run"
+
+
+async def test_status_line_always_names_profiles_start_and_phase(
+    make_app: MakeApp, story_folder: Path
+) -> None:
+    app = make_app(story_folder, "ledger")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        shown = app.screen.query_one(StatusBar).text()
+        for word in ("demo", "running", "cc:gateway-cc", "cx:gateway-cx", "api:-"):
+            assert word in shown
+
+
+async def test_help_opens_and_closes_by_the_same_key(make_app: MakeApp, story_folder: Path) -> None:
+    app = make_app(story_folder)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("question_mark")
+        await settle(pilot)
+        assert app.screen.query("HelpPanel")
+        assert sticking_out(app) == []
+        await pilot.press("question_mark")
+        await settle(pilot)
+        assert not app.screen.query("HelpPanel")
+
+
+async def test_every_binding_of_ours_has_an_id_of_its_own(make_app: MakeApp, story_folder: Path) -> None:
+    app = make_app(story_folder)
+    seen: dict[str, str] = {}
+    async with app.run_test(size=(80, 24)) as pilot:
+        for name in NAMES:
+            app.switch_mode(name)
+            await settle(pilot)
+            for active in app.screen.active_bindings.values():
+                binding = active.binding
+                if type(active.node).__module__.startswith("elometer") and binding.action not in ("noop",):
+                    owner = binding.action
+                    if binding.id is not None:
+                        assert seen.setdefault(binding.id, owner) == owner
+
+
+async def test_nothing_is_drawn_while_nothing_changes(make_app: MakeApp, story_folder: Path) -> None:
+    app = make_app(story_folder)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await settle(pilot)
+        app.session.state = app.session.state  # the story stands still
+        await app.pull()
+        await pilot.pause()
+        dirty: list[object] = []
+        for widget in app.screen.walk_children(Widget):
+            original = widget.refresh
+
+            def note(
+                *regions: object, _widget: Widget = widget, _original=original, **options: object
+            ) -> object:
+                dirty.append((_widget, regions))
+                return _original(*regions, **options)
+
+            widget.refresh = note  # type: ignore[method-assign]
+        for lines in ("#lanes", "#provisional", "#fit-title"):
+            assert app.screen.query_one(lines)
+        await app.pull()
+        # Only the header may move: it holds the time to go.
+        assert {getattr(widget, "id", None) for widget, _regions in dirty} <= {"header"}
