@@ -63,6 +63,7 @@ def test_a_line_that_is_still_being_written_waits(tmp_path: Path) -> None:
         (line(7) + line(1)[:50], [7]),
         (line(1)[:50] + line(7) + line(8)[:20] + line(9), [7, 9]),
         (line(7).replace(b'"t"', b'"\xff"'), [7]),
+        (line(7).replace(b'"t"', b'"\\ud83d"'), [7]),
         (b'{"experiment_id":5}', []),
         (b"[1, 2]", []),
         (b'{"raw_usage":{"prompt_tokens":1}', []),

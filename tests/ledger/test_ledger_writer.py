@@ -146,6 +146,13 @@ def test_no_registered_secret_reaches_the_file(tmp_path: Path, monkeypatch: pyte
     assert lines[2]["error_message"] == "key [redacted]"
 
 
+def test_half_a_surrogate_pair_does_not_cost_the_line(tmp_path: Path) -> None:
+    with JsonlWriter(tmp_path / "l.jsonl") as writer:
+        writer.append(attempt(error_message="cut \ud83d"))
+    (line,) = read_attempts(tmp_path / "l.jsonl")
+    assert (line.error_message, line.total_tokens) == ("cut ?", 908)
+
+
 def test_a_record_is_one_line(tmp_path: Path) -> None:
     with JsonlWriter(tmp_path / "l.jsonl") as writer:
         writer.append(b'{"n":1}\n')

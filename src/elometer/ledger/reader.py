@@ -138,8 +138,11 @@ class Reading(Generic[T]):
                 return [self._decoder.decode(text)]
         saved = []
         for record in glued_records(text):
-            with contextlib.suppress(*UNREADABLE):
+            try:
                 saved.append(self._decoder.decode(record))
+            except UNREADABLE:
+                with contextlib.suppress(*UNREADABLE):
+                    saved.append(self._decoder.decode(without_lone_surrogates(record)))
         return saved
 
 
@@ -165,6 +168,11 @@ def glued_records(text: str) -> Iterator[str]:
                 yield text[at:stop]
                 end = stop
         at = text.find('{"', end)
+
+
+def without_lone_surrogates(record: str) -> bytes:
+    """A JSON record in which halves of surrogate pairs, which other writers escape, read as `?`."""
+    return json.dumps(json.loads(record), ensure_ascii=False).encode("utf-8", "replace")
 
 
 def read_attempts(path: Path, bad: list[BadLine] | None = None) -> Iterator[Attempt]:

@@ -15,6 +15,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -93,7 +94,7 @@ class JsonlWriter:
 
     def append(self, record: msgspec.Struct | dict[str, Any] | bytes) -> None:
         """Write one record as one line. Raises WriteRefused where the system does not take it whole."""
-        line = _redacted(record.rstrip(b"\n") if isinstance(record, bytes) else _encode(record))
+        line = _redacted(_line_of(record))
         if b"\n" in line:
             raise ValueError("a record is one line")
         with self._write_lock:
@@ -232,6 +233,18 @@ def _resolve(futures: list[asyncio.Future[None]]) -> None:
             future.set_result(None)
 
 
+def _line_of(record: msgspec.Struct | dict[str, Any] | bytes) -> bytes:
+    if isinstance(record, bytes):
+        return record.rstrip(b"\n")
+    try:
+        return _encode(record)
+    except UnicodeEncodeError:
+        # Half of a surrogate pair in a model's text cannot be written as UTF-8; the line matters more.
+        return _encode(
+            _texts(msgspec.to_builtins(record), lambda text: text.encode("utf-8", "replace").decode())
+        )
+
+
 def _redacted(line: bytes) -> bytes:
     """The line without any registered secret, and still a JSON value."""
     text = line.decode()
@@ -242,17 +255,18 @@ def _redacted(line: bytes) -> bytes:
         msgspec.json.decode(masked)
     except msgspec.DecodeError:
         # A secret that also reads as a number was cut out of one; only texts are masked then.
-        return _encode(_masked(msgspec.json.decode(text)))
+        return _encode(_texts(msgspec.json.decode(text), redact))
     return masked.encode()
 
 
-def _masked(value: Any) -> Any:
+def _texts(value: Any, change: Callable[[str], str]) -> Any:
+    """The value with every text in it changed, names too."""
     if isinstance(value, str):
-        return redact(value)
+        return change(value)
     if isinstance(value, dict):
-        return {redact(name): _masked(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_masked(part) for part in value]
+        return {change(name): _texts(part, change) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_texts(part, change) for part in value]
     return value
 
 
