@@ -204,6 +204,19 @@ def test_several_samples_need_an_answer_to_vote_on(tmp_path: Path, experiment: E
     assert len(load_tasks(named(experiment, "t-*"), tmp_path)) == 1
 
 
+def test_a_named_tasks_file_and_its_copy_in_the_experiments_folder(
+    tmp_path: Path, experiment: Experiment
+) -> None:
+    asked = replace(experiment, eval=replace(experiment.eval, tasks_file="p/sums.jsonl"))
+    with pytest.raises(SpecError, match="no such file"):
+        load_tasks(asked, tmp_path)
+    write(tmp_path, {**GOOD, "id": "copy"})
+    assert [task.id for task in load_tasks(asked, tmp_path)] == ["copy"]
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "sums.jsonl").write_text(json.dumps({**GOOD, "id": "own"}) + "\n")
+    assert [task.id for task in load_tasks(asked, tmp_path)] == ["own"]
+
+
 def test_a_byte_order_mark_is_no_fault(tmp_path: Path, experiment: Experiment) -> None:
     (tmp_path / "tasks.jsonl").write_bytes(b"\xef\xbb\xbf" + json.dumps(GOOD).encode())
     assert load_tasks(experiment, tmp_path)[0].id == "t-1"

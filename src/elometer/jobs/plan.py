@@ -47,12 +47,13 @@ def _tasks(experiment: Experiment, folder: Path) -> tuple[Sequence[Task], list[s
         experiment.eval, tasks=tuple(name for name in experiment.eval.tasks if name not in absent)
     )
     chosen = load_tasks(replace(experiment, eval=found), folder) if found.tasks else []
+    message = _("{count} of the named tasks are not written yet: {names}.")
+    if not path.exists():
+        message = _("The tasks file is not written yet; it is to hold: {names}.")
     ids = [name for name in absent if not set(name) & set("*?[")]
     finding = Finding(
         "tasks-missing",
-        _("{count} of the named tasks are not written yet: {names}.").format(
-            count=len(absent), names=", ".join(absent[:8]) + (", …" if len(absent) > 8 else "")
-        ),
+        message.format(count=len(absent), names=", ".join(absent[:8]) + (", …" if len(absent) > 8 else "")),
         f"{where(experiment, 'eval.tasks')} ({path})",
         _("Write them, one JSON object a line; elometer init shows the form."),
     )

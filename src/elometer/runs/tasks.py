@@ -49,7 +49,7 @@ class Task:
     """One problem.
 
     `answers` are the accepted answers, `answer` the first of them. Tasks of one `cluster` are resampled
-    together; `line` is where the task stands in its file and takes no part in comparison.
+    together. `prompt_file` is where the prompt was read from, relative to the tasks file; it and `line` is where the task stands in its file and takes no part in comparison.
     """
 
     id: str
@@ -63,6 +63,7 @@ class Task:
     tags: tuple[str, ...] = ()
     direction: str = "max"
     extra: dict[str, Any] = field(default_factory=dict)
+    prompt_file: str | None = field(default=None, compare=False)
     line: int = field(default=0, compare=False)
 
     @property
@@ -96,8 +97,12 @@ class _Line:
 
 
 def tasks_path(experiment: Experiment, folder: Path) -> Path:
-    """The tasks file: `eval.tasks_file`, else tasks.jsonl, beside the experiment."""
-    return folder / (experiment.eval.tasks_file or TASKS_FILE)
+    """The tasks file: `eval.tasks_file`, else tasks.jsonl, beside the experiment.
+
+    An experiment's own folder holds its tasks as tasks.jsonl, however the user's file is called.
+    """
+    named, kept = folder / (experiment.eval.tasks_file or TASKS_FILE), folder / TASKS_FILE
+    return kept if kept.is_file() and not named.exists() else named
 
 
 def load_tasks(experiment: Experiment, folder: Path) -> list[Task]:
@@ -266,6 +271,7 @@ def _task(line: _Line) -> Task:
         tags=_tags(line),
         direction=direction,
         extra={key: value for key, value in data.items() if key.startswith("x-")},
+        prompt_file=data.get("prompt_file"),
         line=line.number,
     )
     if direction == "min":
