@@ -49,7 +49,8 @@ class Task:
     """One problem.
 
     `answers` are the accepted answers, `answer` the first of them. Tasks of one `cluster` are resampled
-    together. `prompt_file` is where the prompt was read from, relative to the tasks file; it and `line` is where the task stands in its file and takes no part in comparison.
+    together. `prompt_file` (relative to the tasks file) and `line` say where the task was read from and take no
+    part in comparison.
     """
 
     id: str
