@@ -120,6 +120,7 @@ def test_names_without_a_task(tmp_path: Path, experiment: Experiment) -> None:
         ({**GOOD, "id": "b", "prompt": 5}, ["prompt must be text"]),
         ({"id": "b", "prompt_file": "../secret", "answer": "1"}, ["outside the experiment's folder"]),
         ({"id": "b", "prompt_file": "/etc/hostname", "answer": "1"}, ["outside the experiment's folder"]),
+        ({"id": "b", "prompt_file": "absent.md", "answer": "1"}, ["no such prompt file", "absent.md"]),
         ({"id": "b", "messages": [], "answer": "1"}, ["last turn must be the user's"]),
         ({"id": "b", "messages": [{"role": "user"}], "answer": "1"}, ["role and content"]),
         ({"id": "b", "messages": [{"role": "tool", "content": "x"}], "answer": "1"}, ["no role tool"]),

@@ -49,8 +49,8 @@ class Task:
     """One problem.
 
     `answers` are the accepted answers, `answer` the first of them. Tasks of one `cluster` are resampled
-    together. `prompt_file` (relative to the tasks file) and `line` say where the task was read from and take no
-    part in comparison.
+    together. `prompt_file` (relative to the tasks file) and `line` say where the task was read from and take
+    no part in comparison.
     """
 
     id: str
@@ -372,6 +372,9 @@ def _prompt_file(line: _Line) -> str:
             _("prompt_file lies outside the experiment's folder."),
             _("Move it into the folder."),
         )
+    if not path.is_file():
+        fix = _("Name a file beside {tasks}.").format(tasks=line.file.name)
+        raise line.error("prompt_file", _("There is no such prompt file."), fix)
     try:
         return _bytes_of(path, LARGEST_PROMPT_FILE).decode("utf-8-sig")
     except UnicodeDecodeError as error:
