@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,7 @@ Booleans = npt.NDArray[np.bool_]
 NO_SPREAD = 1e-7
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Estimate:
     """θ (K) in logits, and the contributions of clusters.
 
@@ -45,28 +46,32 @@ class Estimate:
     converged: bool
     extra: tuple[str, float, float] | None = None
 
-    @property
+    @cached_property
     def clusters(self) -> int:
         """How many clusters hold a comparison."""
         return int(self.present.any(axis=1).sum())
 
-    @property
+    @cached_property
     def clustered(self) -> bool:
         """Whether an interval can rest on the spread between clusters."""
-        return self.degrees(np.arange(self.theta.size)[:0]) >= 1
+        used = self.present.any(axis=1)
+        return int(used.sum()) > len(np.unique(self.stratum[used]))
+
+    @cached_property
+    def own_degrees(self) -> Integers:
+        """(K,): clusters less strata that hold a comparison of each strategy."""
+        strata = np.zeros((int(self.stratum.max(initial=0)) + 1, self.present.shape[1]), dtype=bool)
+        np.logical_or.at(strata, self.stratum, self.present)
+        return np.asarray(self.present.sum(axis=0) - strata.sum(axis=0), dtype=np.int64)
 
     def degrees(self, strategies: Integers) -> int:
-        """Clusters less strata that tell of these strategies: the t law's degrees of freedom."""
-        used = self.present.any(axis=1)
-        if not len(strategies):
-            return int(used.sum()) - len(np.unique(self.stratum[used]))
-        return min(
-            int(self.present[:, s].sum()) - len(np.unique(self.stratum[self.present[:, s]]))
-            for s in strategies.tolist()
-        )
+        """The t law's degrees of freedom for a contrast of these strategies: those of the least observed."""
+        return int(self.own_degrees[strategies].min())
 
     def same_component(self, strategies: Integers) -> bool:
         """Whether the data bound every difference among these strategies."""
+        if self.graph.strongly_connected:
+            return True
         return len(set(self.graph.component_of[strategies].tolist())) <= 1
 
     def same_island(self, one: int, other: int) -> bool:
