@@ -291,7 +291,7 @@ def proxy_spares_loopback(context: Context) -> Result:
     if not proxies:
         return passed(_("no proxy variable is set"))
     spared = context.environ.get("NO_PROXY", context.environ.get("no_proxy", ""))
-    lines = [f"{name} = {without_userinfo(context.environ[name])}" for name in proxies]
+    lines = [f"{name} = {without_userinfo(layers.guarded(name, context.environ[name]))}" for name in proxies]
     lines.append(f"NO_PROXY = {spared or _('(not set)')}")
     local = [url for url in _all_urls(context) if is_loopback(url)]
     if local and not any(name in spared for name in ("127.0.0.1", "localhost", "*")):

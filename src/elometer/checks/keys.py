@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 from elometer.checks import layers
 from elometer.checks.context import Context
 from elometer.checks.engine import Check, Result, passed, unknown
-from elometer.checks.subjects import KeySubject, key_subjects, nothing_stored, of_key
+from elometer.checks.subjects import KeySubject, key_subjects, nothing_stored, of_key, read_source
 from elometer.core import paths
 from elometer.core.text import gettext as _
 from elometer.profiles.model import Profile
-from elometer.profiles.secrets import fingerprint, key_problems, secret_store_path
+from elometer.profiles.secrets import FALLBACK, fingerprint, key_problems, secret_store_path
 
 SOON = timedelta(days=3)
 # The start of a key → words that its vendor's host contains (formats as published, 2026-11).
@@ -207,6 +207,31 @@ def key_holds(context: Context) -> Result:
     )
 
 
+def variable_and_store_agree(context: Context) -> Result:
+    """A variable goes before the store: an old value left in the shell wins over the right key."""
+    experiment = context.experiment
+    stored = context.store.key(experiment.key_label) if experiment is not None else None
+    if experiment is None or stored is None or stored.source is None:
+        return unknown(_("nothing to compare: no experiment whose key is in the store"))
+    source = experiment.key_source or f"env:{FALLBACK}"
+    shell, kept = read_source(context, stored.label, source), of_key(context, stored)
+    if shell.value is None or kept.value is None or source == stored.source:
+        return passed(
+            _("one source: {source}").format(source=source if shell.value is not None else kept.source)
+        )
+    same = shell.value.reveal().strip() == kept.value.reveal().strip()
+    lines = (f"→ {source}", f"  {stored.source}", _("the same value") if same else _("different values"))
+    if same:
+        return passed(*lines)
+    name = source.removeprefix("env:")
+    return Result(
+        "warn",
+        lines,
+        _("{name} of this shell wins over the store's key, and they differ: one is stale.").format(name=name),
+        f"unset {name}",
+    )
+
+
 def key_is_used_here_only(context: Context) -> Result:
     """The same value under another label, in live client files, or in other experiments' ledgers."""
     subjects = [subject for subject in key_subjects(context) if subject.value is not None]
@@ -345,6 +370,7 @@ CHECKS = (
         0,
         one_claude_variable,
     ),
+    Check("key.one-value", "key", "Do variable and store hold the same key?", 0, variable_and_store_agree),
     Check("key.expiry", "key", "Is the key's boundary still valid?", 0, key_holds),
     Check("key.alone", "key", "Does nothing else use the same key?", 0, key_is_used_here_only),
     Check("key.files", "key", "Can only you read the files that hold keys?", 0, key_files_are_private),

@@ -16,6 +16,7 @@ from typing import Any
 
 from elometer.checks import rcfiles
 from elometer.checks.context import Context
+from elometer.core.redact import register
 from elometer.core.text import gettext as _
 
 CLAUDE_KEYS = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY")
@@ -54,6 +55,29 @@ def is_secret(name: str) -> bool:
     if upper in SECRET_VARIABLES:
         return True
     return any(word in upper for word in _SECRET_WORDS) and not upper.endswith(("_TOKENS", "_KEY_ENV"))
+
+
+def guarded(name: str, value: str) -> str:
+    """The value, made known for redaction where it is, holds, or may be a credential.
+
+    People paste a key where a URL belongs, or put it into the URL; both must not be shown either.
+    """
+    if is_secret(name):
+        register(value)
+    elif name.upper().endswith(("_URL", "_PROXY", "_BASE")):
+        guard_url(value)
+    return value
+
+
+def guard_url(value: str) -> None:
+    """Make known what in a URL's place is no URL, and a URL's user name and password."""
+    text = value.strip()
+    place = text.partition("://")[2] or text
+    userinfo = place.split("/", 1)[0].rpartition("@")[0]
+    for part in (userinfo, *userinfo.split(":", 1)):
+        register(part)
+    if not any(sign in text for sign in "./:"):
+        register(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +125,9 @@ def _claude_layers(context: Context) -> Iterator[Layer]:
 
 def shell_layer(context: Context) -> Layer:
     """The environment that this process was started with."""
-    values = {name: value for name, value in context.environ.items() if name.startswith(FAMILIES)}
+    values = {
+        name: guarded(name, value) for name, value in context.environ.items() if name.startswith(FAMILIES)
+    }
     return Layer(_("shell"), None, values, "env | cut -d= -f1 | grep -E 'ANTHROPIC|OPENAI|TAOTOKEN'")
 
 
@@ -117,7 +143,10 @@ def _settings_layer(context: Context, name: str, path: Path) -> Layer | None:
     except (ValueError, RecursionError) as error:
         return Layer(name, path, {}, command, problem=str(error))
     env = document.get("env")
-    values = {key: _plain(value) for key, value in env.items()} if isinstance(env, dict) else {}
+    values = {key: guarded(key, _plain(value)) for key, value in env.items()} if isinstance(env, dict) else {}
+    for key, value in document.items():
+        if isinstance(value, str) and is_secret(key):
+            register(value)
     return Layer(name, path, values, command, document)
 
 
@@ -138,7 +167,7 @@ def _codex_layers(context: Context) -> Iterator[Layer]:
     path = context.codex_folder / ".env"
     text = context.text(path)
     if text is not None:
-        values = {found.name: found.value or "" for found in rcfiles.assignments(text)}
+        values = {found.name: guarded(found.name, found.value or "") for found in rcfiles.assignments(text)}
         yield Layer(".env", path, values, f"cut -d= -f1 {context.shown(path)}")
 
 
@@ -188,7 +217,7 @@ def _rc_layers(context: Context) -> Iterator[tuple[Layer, tuple[rcfiles.Assignme
         fish = path.suffix == ".fish"
         found = tuple(item for item in rcfiles.assignments(text, fish=fish) if item.name.startswith(FAMILIES))
         if found:
-            values = {item.name: item.value for item in found if item.value is not None}
+            values = {item.name: guarded(item.name, item.value) for item in found if item.value is not None}
             command = f"grep -nE 'ANTHROPIC|OPENAI|TAOTOKEN' {context.shown(path)} | cut -d= -f1"
             yield Layer(context.shown(path), path, values, command), found
 

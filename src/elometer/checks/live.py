@@ -15,8 +15,8 @@ from elometer.wire.classes import ERROR_CLASSES
 REPORT = "probe report"
 PROBE = "probe"
 HEADER_WORDS = {"bearer": "Authorization: Bearer", "x-api-key": "x-api-key", None: "no key"}
-# Messages are asked for twice, once with each header.
-COST_TOKENS = probing.TOKENS_A_PROTOCOL * (len(probing.PROTOCOLS) + 1)
+# Messages are asked for with each header, and the first protocol once more.
+COST_TOKENS = probing.TOKENS_A_PROTOCOL * (len(probing.PROTOCOLS) + 2)
 
 # Class of a refusal → what it is called where a key is asked for, and what to do.
 KEY_CAUSES: dict[str, tuple[str, str]] = {
@@ -347,6 +347,26 @@ async def no_limit_is_hit(context: Context) -> Result:
     return passed(*(stated or (_("no limit was met"),)))
 
 
+async def replies_are_drawn_anew(context: Context) -> Result:
+    """The same question twice: a cache repeats the reply's id, or says so in a header."""
+    report = await report_of(context)
+    if report is None:
+        return _no_target()
+    answers = [one for one in report.tries if one.ok and one.attempt is not None]
+    if len(answers) < 2:
+        return unknown(_("fewer than two answers to compare"))
+    for one in answers:
+        assert one.attempt is not None
+        if one.attempt.gateway_cache != "none":
+            return Result(
+                "warn",
+                (tried(one), f"gateway_cache: {one.attempt.gateway_cache}", f"id: {one.attempt.response_id}"),
+                _("The gateway answered a second request from its cache: k samples would be one."),
+                _("Switch the response cache off for this key, or send cache-control: no-cache."),
+            )
+    return passed(_("{n} answers, each with an id of its own").format(n=len(answers)))
+
+
 def _no_target() -> Result:
     return unknown(_("name a gateway: --profile NAME or --experiment FILE"))
 
@@ -402,6 +422,14 @@ CHECKS = (
         COST_TOKENS,
         protocols_are_spoken,
         ("live.reach", "live.path", "live.key", "live.models"),
+    ),
+    Check(
+        "live.cache",
+        "reconcile",
+        "Is every reply drawn anew?",
+        COST_TOKENS,
+        replies_are_drawn_anew,
+        ("live.reach", "live.key", "live.models"),
     ),
     Check("live.limits", "limits", "Is no limit in the way?", COST_TOKENS, no_limit_is_hit, ("live.reach",)),
 )

@@ -124,15 +124,23 @@ def _leaks(context: Context) -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     allowed = context.experiment.boundary.allowed_models if context.experiment else ()
     if context.experiment is None or not allowed:
         return
-    # Under an experiment the live settings matter only where they point at the experiment's gateway.
-    url = layers.winner(layers.claude_layers(context), layers.CLAUDE_URL)
-    if url is None or url.value.rstrip("/") != context.experiment.base_url.rstrip("/"):
+    if not _claude_is_set_up_for(context, allowed):
         return
     for variable in layers.CLAUDE_MODELS:
         found = layers.winner(layers.claude_layers(context), variable)
         if found is not None and found.value and found.value.removesuffix("[1m]") not in allowed:
             place = context.shown(found.layer.path) if found.layer.path else found.layer.name
             yield place, variable, found.value, allowed
+
+
+def _claude_is_set_up_for(context: Context, allowed: tuple[str, ...]) -> bool:
+    """True where the live settings point at the experiment's gateway, or at none and name its model."""
+    assert context.experiment is not None
+    found = layers.claude_layers(context)
+    url, model = layers.winner(found, layers.CLAUDE_URL), layers.winner(found, layers.CLAUDE_MODELS[0])
+    if url is not None and url.value:
+        return url.value.rstrip("/") == context.experiment.base_url.rstrip("/")
+    return model is not None and model.value.removesuffix("[1m]") in allowed
 
 
 def codex_speaks_responses(context: Context) -> Result:

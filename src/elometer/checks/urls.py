@@ -31,6 +31,8 @@ def _roots(context: Context) -> list[tuple[str, str]]:
     if context.experiment is not None and context.experiment.needs_gateway:
         found.append((context.experiment.experiment_id, context.experiment.base_url))
     found += [(f"{profile.tool} · {profile.name}", profile.base_url) for profile in profile_subjects(context)]
+    for _name, root in found:
+        layers.guard_url(root)
     return found
 
 
@@ -76,6 +78,17 @@ def profiles_are_valid(context: Context) -> Result:
 def version_fits_tool(context: Context) -> Result:
     """Claude Code adds /v1 itself; Codex and OpenAI clients need it in the base they are given."""
     profiles = profile_subjects(context)
+    experiment = context.experiment
+    if experiment is not None and experiment.needs_gateway and has_version(experiment.base_url):
+        root = experiment.base_url.rstrip("/").rpartition("/")[0]
+        return Result(
+            "warn",
+            (f"{experiment.experiment_id}: {experiment.base_url}",),
+            _(
+                "The base URL is not the root: Claude Code adds /v1 itself and would call {url}/v1/messages."
+            ).format(url=experiment.base_url.rstrip("/")),
+            _("Write base_url: {root}").format(root=root),
+        )
     if not profiles:
         return _no_url(context)
     lines = [f"{profile.tool} · {profile.name} → {profile.effective_url}" for profile in profiles]
@@ -167,6 +180,7 @@ def _codex_providers(document: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 def urls_mean_one_gateway(context: Context) -> Result:
     """The experiment's root, its variable and its profile name the same host and path."""
     named = context.environ.get(FOUNDING_URL)
+    layers.guard_url(named or "")
     roots = _roots(context) if context.experiment is not None else []
     if named is not None and (context.experiment is not None or context.profile is not None):
         roots = [*(roots or _roots(context)), (FOUNDING_URL, named)]
