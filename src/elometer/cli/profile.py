@@ -201,5 +201,9 @@ def remove(name: str, tool: str | None) -> None:
     click.echo(_("{tool} profile '{name}' removed.").format(tool=gone.tool, name=gone.name))
 
 
-for command in (live.import_file, live.export_profiles, live.env, live.exec_profile, live.check):
+_LIVE = (
+    *(live.import_file, live.export_profiles, live.switch, live.diff, live.undo, live.pristine, live.drift),
+    *(live.env, live.exec_profile, live.check),
+)
+for command in _LIVE:
     profile.add_command(command)

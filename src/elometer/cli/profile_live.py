@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from elometer.core.text import gettext as _
+
+if TYPE_CHECKING:
+    from elometer.jobs.profiles import Preview
 
 TOOL_NAMES = ("claude-code", "codex", "openai-compatible")
 TOOL = click.option(
@@ -115,3 +120,122 @@ def check(name: str | None, tool: str | None, as_json: bool) -> None:
             click.echo(f"  {sighting.line()}")
     if result.status != "pass":
         raise click.exceptions.Exit({"fail": 3}.get(result.status, 5))
+
+
+def _show(preview: Preview) -> None:
+    """The masked field difference, with what should be known before a yes."""
+    plan = preview.plan
+    click.echo(str(plan.path) if plan.path is not None else _("the store's default profile"))
+    for change in plan.changes:
+        if change.before is not None:
+            click.echo(f"- {change.field} = {change.before}")
+        if change.after is not None:
+            click.echo(f"+ {change.field} = {change.after}")
+    if plan.changes_nothing:
+        click.echo(_("(nothing changes)"))
+    for note in plan.notes:
+        click.echo(note)
+    for warning in preview.warnings:
+        click.echo(_("warning: {text}").format(text=warning), err=True)
+
+
+def _consent(yes: bool) -> bool:
+    """A yes by flag or by key. Without a terminal and without the flag nothing is written."""
+    if yes:
+        return True
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise click.UsageError(_("Nothing was written: without a terminal, say --yes."))
+    return click.confirm(_("Write this?"))
+
+
+@click.command(epilog="Example: elometer profile switch taotoken-claude-bt-eval --dry-run")
+@click.argument("name")
+@TOOL
+@click.option("--dry-run", is_flag=True, help="Show the difference and write nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def switch(name: str, tool: str | None, dry_run: bool, yes: bool) -> None:
+    """Make NAME what its tool lives by: only our fields of its file change, shown first, undoable."""
+    from elometer.jobs import profiles as job
+
+    preview = job.preview_switch(name, tool=tool)
+    _show(preview)
+    if dry_run:
+        return
+    if not _consent(yes):
+        raise click.exceptions.Exit(130)
+    job.apply(preview)
+    click.echo(_("Switched to '{name}'. Take it back with 'elometer profile undo'.").format(name=name))
+    for step in preview.next_steps:
+        click.echo(step)
+
+
+@click.command(epilog="Example: elometer profile diff taotoken-codex-bt-eval")
+@click.argument("name")
+@TOOL
+def diff(name: str, tool: str | None) -> None:
+    """Show what a switch to NAME would change; nothing is written."""
+    from elometer.jobs import profiles as job
+
+    preview = job.preview_switch(name, tool=tool)
+    _show(preview)
+    for step in preview.next_steps:
+        click.echo(step, err=True)
+
+
+@click.command(epilog="Example: elometer profile undo --yes")
+@click.option("--dry-run", is_flag=True, help="Show the difference and write nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def undo(dry_run: bool, yes: bool) -> None:
+    """Take back one switch, newest first over all tools: the file's bytes and mode from before."""
+    from elometer.jobs import profiles as job
+
+    preview = job.preview_undo()
+    _show(preview)
+    if dry_run:
+        return
+    if not _consent(yes):
+        raise click.exceptions.Exit(130)
+    job.apply(preview)
+    click.echo(_("The switch to '{name}' is taken back.").format(name=preview.plan.profile))
+    for step in preview.next_steps:
+        click.echo(step)
+
+
+@click.command(epilog="Example: elometer profile pristine ~/.claude/settings.json > settings.json.before")
+@click.argument("file", required=False)
+def pristine(file: str | None) -> None:
+    """Print FILE as it was before the first switch ever; without FILE list the copies that are kept.
+
+    What the file held then may contain keys; that is why the copies are sealed on disk.
+    """
+    from elometer.jobs import profiles as job
+
+    if file is None:
+        for path, kept in job.pristine_files().items():
+            click.echo(f"{path}  {kept.at}")
+        return
+    click.echo(job.pristine(str(Path(file).expanduser().resolve())), nl=False)
+
+
+@click.command(epilog="Example: elometer profile drift --json")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def drift(as_json: bool) -> None:
+    """Show what each tool lives by now: file, key, what differs, what overrides."""
+    from elometer.jobs import profiles as job
+
+    states = job.drift()
+    if as_json:
+        click.echo(json.dumps([asdict(state) for state in states], indent=2))
+        return
+    for state in states:
+        whose = ", ".join(state.key_labels) or _("no key of the store")
+        key = f"{state.fingerprint} ({whose})" if state.fingerprint else _("no key")
+        click.echo(
+            f"{state.tool}: {state.profile or '-'}  {state.base_url or '-'}  {state.model or '-'}  {key}"
+        )
+        if state.path is not None:
+            click.echo(f"  {state.path}")
+        for line in state.drift:
+            click.echo(_("  drift: {line}").format(line=line))
+        for line in state.overrides:
+            click.echo(_("  overrides: {line}").format(line=line))

@@ -14,6 +14,7 @@ from elometer.core.errors import UsageError
 from elometer.core.text import gettext as _
 from elometer.profiles import environment, live
 from elometer.profiles.clients import codex
+from elometer.profiles.clients.files import PROGRAMS
 from elometer.profiles.clients.launch import Launch
 from elometer.profiles.clients.settings_copy import copy_settings
 from elometer.profiles.keys import profile_key
@@ -128,7 +129,7 @@ def prepare(
         atomic.make_private_folder(launch.private)
         if with_my_settings:
             notes += copy_settings(profile.tool, env, launch.private)
-    if not command and profile.tool not in environment.PROGRAMS:
+    if not command and profile.tool not in PROGRAMS:
         notes += [
             _("{path} sets {name}; the new shell will have it again.").format(path=path, name=variable)
             for path, variable in environment.rc_assignments(env)

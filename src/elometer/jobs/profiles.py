@@ -21,10 +21,18 @@ from elometer.jobs.profile_launch import env_lines as env_lines
 from elometer.jobs.profile_launch import env_notes as env_notes
 from elometer.jobs.profile_launch import prepare as prepare
 from elometer.jobs.profile_launch import run as run
+from elometer.jobs.profile_switch import Preview as Preview
+from elometer.jobs.profile_switch import apply as apply
+from elometer.jobs.profile_switch import drift as drift
+from elometer.jobs.profile_switch import preview_switch as preview_switch
+from elometer.jobs.profile_switch import preview_undo as preview_undo
+from elometer.jobs.profile_switch import pristine as pristine
+from elometer.jobs.profile_switch import pristine_files as pristine_files
 from elometer.jobs.profile_transfer import ImportReport as ImportReport
 from elometer.jobs.profile_transfer import export_profiles as export_profiles
 from elometer.jobs.profile_transfer import import_profiles as import_profiles
 from elometer.profiles import presets as preset_files
+from elometer.profiles.drift import ToolState
 from elometer.profiles.keys import KeyState, key_state, same_keys
 from elometer.profiles.model import DEFAULT_KEY_ENV, Key, Problem, Profile
 from elometer.profiles.presets import Preset
@@ -82,10 +90,14 @@ def list_profiles(
     """The store's profiles, in the order in which they came."""
     store = store or Store.load()
     states = key_states(store, environ, run_commands=run_commands)
-    return [_row(profile, states.get(profile.key or ""), store) for profile in store.profiles]
+    live = {(state.tool, state.profile): state for state in drift(store, environ) if state.profile}
+    return [
+        _row(profile, states.get(profile.key or ""), live.get((profile.tool, profile.name)))
+        for profile in store.profiles
+    ]
 
 
-def _row(profile: Profile, state: KeyState | None, store: Store) -> ProfileRow:
+def _row(profile: Profile, state: KeyState | None, live: ToolState | None) -> ProfileRow:
     return ProfileRow(
         name=profile.name,
         tool=profile.tool,
@@ -93,8 +105,8 @@ def _row(profile: Profile, state: KeyState | None, store: Store) -> ProfileRow:
         effective_url=profile.effective_url,
         key_label=profile.key,
         fingerprint=state.fingerprint if state else None,
-        active=profile.tool == "openai-compatible" and store.default == profile.name,
-        drift=(),
+        active=live is not None,
+        drift=(*live.drift, *live.overrides) if live is not None else (),
         boundary=state.key.boundary if state else Boundary(),
         model=profile.model,
         problems=(*profile_problems(profile), *(state.problems if state else ())),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from elometer.core import paths
 from elometer.profiles.clients import claude_code, codex, openai_compatible
+from elometer.profiles.clients.files import PROGRAMS
 from elometer.profiles.clients.launch import Launch, home_of
 from elometer.profiles.model import Profile
 from elometer.profiles.validate import family
@@ -24,7 +25,6 @@ VARIABLES: Mapping[str, Variables] = {
     codex.TOOL: codex.variables,
     openai_compatible.TOOL: openai_compatible.variables,
 }
-PROGRAMS: Mapping[str, str] = {claude_code.TOOL: claude_code.PROGRAM, codex.TOOL: codex.PROGRAM}
 
 # What a child keeps of our own environment. Everything else, known or not, stays behind: a list of what to
 # remove would always lack the variable that the next vendor invents.

@@ -147,24 +147,82 @@ def shadows(
         name = profile.key_variable
         told = dotenv(path)
         if name in told and told[name] != values.get(name):
-            return [Shadow(path, name, _("beats the shell with another value"))]
+            return [Shadow(path, name, _("beats it with another value"))]
     return []
 
 
 def _claude_shadows(values: Mapping[str, str], environ: Mapping[str, str], folder: Path) -> Iterator[Shadow]:
-    watched = {*values, *claude_code.OWNED, *claude_code.OVERRIDES}
     for layer in claude_layers(environ, folder):
-        for name, value in layer.env.items():
-            if name not in watched or value == values.get(name, ""):
-                continue
-            if name in values:
-                yield Shadow(layer.path, f"env.{name}", _("beats the shell with another value"))
-            elif name in claude_code.CREDENTIALS:
-                yield Shadow(layer.path, f"env.{name}", _("would be sent as a second credential"))
-            else:
-                yield Shadow(layer.path, f"env.{name}", _("is set there and not in the profile"))
-        if layer.settings.get("apiKeyHelper"):
-            yield Shadow(layer.path, "apiKeyHelper", _("its output would be sent as a second credential"))
+        yield from _layer_shadows(layer, {*values, *claude_code.OWNED, *claude_code.OVERRIDES}, values)
+    yield from _second_credentials(values, environ)
+
+
+def _layer_shadows(layer: Layer, watched: set[str], values: Mapping[str, str]) -> Iterator[Shadow]:
+    """Variables of one file that contradict `values`, and its helper that makes a key."""
+    for name, value in layer.env.items():
+        if name not in watched or value == values.get(name, ""):
+            continue
+        if name in values:
+            yield Shadow(layer.path, f"env.{name}", _("beats it with another value"))
+        elif name in claude_code.CREDENTIALS:
+            yield Shadow(layer.path, f"env.{name}", _("would be sent as a second credential"))
+        else:
+            yield Shadow(layer.path, f"env.{name}", _("is set there and not in the profile"))
+    if layer.settings.get("apiKeyHelper"):
+        yield Shadow(layer.path, "apiKeyHelper", _("its output would be sent as a second credential"))
+
+
+def _second_credentials(values: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[Shadow]:
     state = primary_api_key(environ)
-    if state is not None and claude_code.API_KEY not in values:
+    if state is not None and not values.get(claude_code.API_KEY):
         yield Shadow(state, "primaryApiKey", _("would be sent as a second credential"))
+
+
+def claude_overrides(values: Mapping[str, str], environ: Mapping[str, str], folder: Path) -> list[Shadow]:
+    """What would beat or join the user's settings once they hold `values`: other files, and the shell."""
+    found: list[Shadow] = []
+    for layer in claude_layers(environ, folder):
+        mine = layer.rank == "user"
+        watched = set(claude_code.OVERRIDES) - set(values)
+        if not mine:
+            watched |= {*values, *claude_code.OWNED}
+        found += _layer_shadows(layer, watched, values)
+        if layer.problem is not None:
+            found.append(Shadow(layer.path, layer.problem, _("the client ignores the whole file")))
+    found += _second_credentials(values, environ)
+    shell = Path("(shell)")
+    for name in claude_code.CREDENTIALS:
+        if environ.get(name) and name not in values:
+            found.append(Shadow(shell, name, _("would be sent as a second credential; unset it")))
+    for name in claude_code.OVERRIDES:
+        if environ.get(name) and name not in values:
+            found.append(Shadow(shell, name, _("changes where or as whom calls go; unset it")))
+    return found
+
+
+def codex_overrides(provider: str, environ: Mapping[str, str], folder: Path) -> list[Shadow]:
+    """What beats or breaks the configuration of Codex for its active provider."""
+    path, config, problem = codex_config(environ)
+    if problem is not None:
+        return [Shadow(path, problem, _("the client refuses the whole file"))]
+    found = []
+    tables = config.get("model_providers")
+    tables = tables if isinstance(tables, dict) else {}
+    for name, table in tables.items():
+        if isinstance(table, dict) and table.get("wire_api") == "chat":
+            effect = _("Codex has refused to start with it since 0.95.0")
+            found.append(Shadow(path, f'model_providers.{name}.wire_api = "chat"', effect))
+    table = tables.get(provider)
+    table = table if isinstance(table, dict) else {}
+    for key in ("experimental_bearer_token", "requires_openai_auth"):
+        if table.get(key):
+            found.append(Shadow(path, f"model_providers.{provider}.{key}", _("may send another credential")))
+    if "profile" in config:
+        found.append(Shadow(path, "profile", _("Codex refuses it at top level")))
+    variable = table.get("env_key")
+    if isinstance(variable, str) and variable in dotenv(codex_dotenv_path(environ)):
+        found.append(Shadow(codex_dotenv_path(environ), variable, _("beats the shell")))
+    project = folder / ".codex" / "config.toml"
+    if project.is_file() and project.resolve() != path.resolve():
+        found.append(Shadow(project, "model", _("may change the model where the folder is trusted")))
+    return found

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from elometer.profiles.clients.launch import Launch, flag_given, home_of
+from elometer.profiles.edit.json_env import edit_env, read_env
 from elometer.profiles.model import Profile
+from elometer.profiles.validate import looks_secret
 
 TOOL = "claude-code"
 PROGRAM = "claude"
@@ -103,3 +105,46 @@ def launch(
             argv[1:1] = ["--strict-mcp-config"]
     headless = Path(argv[0]).name == PROGRAM and (flag_given(argv, "-p") or flag_given(argv, "--print"))
     return Launch(tuple(argv), env, private, headless)
+
+
+# What a switch does with settings.json. A field is `env.NAME`.
+
+
+def live_path(environ: Mapping[str, str]) -> Path:
+    """The file that a switch edits."""
+    return settings_path(environ)
+
+
+def wanted_fields(profile: Profile, key: str) -> dict[str, str]:
+    """Every field that the file must hold afterwards. Claude Code reads a key from the file itself only."""
+    return {f"env.{name}": value for name, value in variables(profile, key).items()}
+
+
+def unwanted_fields(profile: Profile) -> tuple[str, ...]:
+    """Fields that must not be there: of the two credentials only one may remain, or both are sent."""
+    return tuple(f"env.{name}" for name in CREDENTIALS if name != profile.key_variable)
+
+
+def read_fields(data: bytes) -> dict[str, str]:
+    """All variables of the file by field, as text. Raises Unreadable."""
+    return {f"env.{name}": "" if value is None else str(value) for name, value in read_env(data).items()}
+
+
+def write_fields(data: bytes, changes: Mapping[str, str | None]) -> bytes:
+    """The file with fields set, or taken away (None). Raises Unreadable and NotEditable."""
+    return edit_env(data, {field.removeprefix("env."): value for field, value in changes.items()})
+
+
+def stays(field: str) -> bool:
+    """False: whatever an earlier profile wrote goes with it."""
+    return False
+
+
+def is_secret(field: str, value: str) -> bool:
+    """True where a field's value must not be shown."""
+    return looks_secret(field.removeprefix("env."))
+
+
+def mode_after(mode: int) -> int:
+    """The file now holds a key, so it is its owner's alone."""
+    return mode & 0o700

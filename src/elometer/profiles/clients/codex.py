@@ -7,10 +7,12 @@ and refuses to start without it; `$CODEX_HOME/.env` beats the shell; `-c` overri
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from elometer.profiles.clients.launch import Launch, home_of
+from elometer.profiles.edit.toml_keys import edit_toml, read_toml
 from elometer.profiles.model import Profile
 
 TOOL = "codex"
@@ -34,6 +36,11 @@ def config_path(environ: Mapping[str, str]) -> Path:
 def variables(profile: Profile, key: str) -> dict[str, str]:
     """Codex takes its key from the one variable that `env_key` names; URL and model are configuration."""
     return {**profile.env, profile.key_variable: key}
+
+
+PROVIDER_FIELDS = ("name", "base_url", "env_key", "wire_api")
+_ROOT_FIELDS = ("model_provider", "model")
+_TABLES = "model_providers"
 
 
 def provider_table(profile: Profile) -> dict[str, str]:
@@ -82,3 +89,70 @@ def launch(
     if ours:
         argv[1:1] = overrides(profile)
     return Launch(tuple(argv), env, private, headless)
+
+
+# What a switch does with config.toml. A field is `model_provider`, `model` or `model_providers.ID.NAME`.
+
+
+def live_path(environ: Mapping[str, str]) -> Path:
+    """The file that a switch edits."""
+    return config_path(environ)
+
+
+def wanted_fields(profile: Profile, key: str) -> dict[str, str]:
+    """Every field that the file must hold afterwards; never the key, only the name of its variable."""
+    provider = profile.codex_provider
+    fields = {"model_provider": provider}
+    if profile.model:
+        fields["model"] = profile.model
+    return fields | {f"{_TABLES}.{provider}.{name}": v for name, v in provider_table(profile).items()}
+
+
+def unwanted_fields(profile: Profile) -> tuple[str, ...]:
+    """Nothing has to go."""
+    return ()
+
+
+def read_fields(data: bytes) -> dict[str, str]:
+    """The selector, the model and the fields of all provider tables. Raises Unreadable."""
+    config = read_toml(data)
+    fields = {name: config[name] for name in _ROOT_FIELDS if isinstance(config.get(name), str)}
+    providers = config.get(_TABLES)
+    for provider, table in providers.items() if isinstance(providers, dict) else ():
+        if isinstance(table, dict):
+            fields |= {
+                f"{_TABLES}.{provider}.{name}": table[name]
+                for name in PROVIDER_FIELDS
+                if isinstance(table.get(name), str)
+            }
+    return fields
+
+
+def write_fields(data: bytes, changes: Mapping[str, str | None]) -> bytes:
+    """The file with fields set, or taken away (None). Raises Unreadable and NotEditable."""
+    root = {field: value for field, value in changes.items() if not stays(field)}
+    tables: dict[str, dict[str, str | None]] = {}
+    for field, value in changes.items():
+        if stays(field):
+            provider, _dot, name = field.removeprefix(_TABLES + ".").rpartition(".")
+            tables.setdefault(provider, {})[name] = value
+    if not tables:
+        return edit_toml(data, root)
+    for provider, values in tables.items():
+        data = edit_toml(data, root, (_TABLES, provider), values)
+    return data
+
+
+def stays(field: str) -> bool:
+    """True for fields of a provider table: old threads name it, so it outlives the profile that wrote it."""
+    return field.startswith(_TABLES + ".")
+
+
+def is_secret(field: str, value: str) -> bool:
+    """True where a field's value must not be shown: what is no variable's name may be a key put there."""
+    return field.endswith(".env_key") and not re.fullmatch(r"[A-Z][A-Z0-9_]*", value)
+
+
+def mode_after(mode: int) -> int:
+    """The file holds no key: its mode stays."""
+    return mode

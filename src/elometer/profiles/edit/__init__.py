@@ -1,0 +1,1 @@
+"""Edits of files that people and clients own: a changed value is spliced into the original bytes."""
