@@ -51,11 +51,8 @@ def simultaneous_reach(estimate: Estimate, weights: Floats, level: float, seed: 
 
 def _root(estimate: Estimate, weights: Floats) -> Floats:
     """(M, R) with R Rᵀ the covariance of the contrasts, R as small as can be."""
-    if estimate.clustered:
-        each = weights @ estimate.influence.T
-        matrix = each @ each.T
-    else:
-        matrix = weights @ estimate.model_covariance @ weights.T
+    covariance = _clustered(estimate) if estimate.clustered else estimate.model_covariance
+    matrix = weights @ covariance @ weights.T
     values, vectors = np.linalg.eigh(matrix)
     keep = values > 1e-12 * max(values.max(), 1e-300)
     root: Floats = vectors[:, keep] * np.sqrt(values[keep])
@@ -84,9 +81,12 @@ def pair_errors(estimate: Estimate) -> tuple[Floats, Floats]:
     if estimate.clustered:
         own = estimate.own_degrees
         degrees = np.minimum(own[:, None], own[None, :]).astype(np.float64)
-        clustered = _spread(estimate.influence.T @ estimate.influence)
+        clustered = _spread(_clustered(estimate))
         usable = degrees >= 1
-        factor = np.where(usable, (degrees + 1) / np.where(usable, degrees, 1.0), np.nan)
+        factor = np.ones_like(degrees)
+        if not estimate.stratified:
+            factor = np.where(usable, (degrees + 1) / np.where(usable, degrees, 1.0), np.nan)
+        factor = np.where(usable, factor, np.nan)
         clustered = np.sqrt(factor) * clustered
         flat = usable & (clustered <= NO_SPREAD * model)
         errors = np.where(flat, model, clustered)
@@ -95,6 +95,13 @@ def pair_errors(estimate: Estimate) -> tuple[Floats, Floats]:
     errors = np.where(component[:, None] == component[None, :], errors, np.nan)
     np.fill_diagonal(errors, 0.0)
     return errors, degrees
+
+
+def _clustered(estimate: Estimate) -> Floats:
+    """(K, K): the clusters' sum of squares of contributions to θ."""
+    return np.asarray(
+        (estimate.influence * estimate.correction[:, None]).T @ estimate.influence, dtype=np.float64
+    )
 
 
 def _spread(matrix: Floats) -> Floats:
@@ -146,7 +153,7 @@ def _pairs_reach(
     estimate: Estimate, pairs: list[tuple[int, int]], lowest: float, level: float, seed: int
 ) -> float:
     """The max-t half-width, in standard errors, over all differences of two."""
-    matrix = estimate.influence.T @ estimate.influence if estimate.clustered else estimate.model_covariance
+    matrix = _clustered(estimate) if estimate.clustered else estimate.model_covariance
     values, vectors = np.linalg.eigh(matrix)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     rng = np.random.default_rng(seed)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from elometer.rating.estimate import Estimate, Interval, cluster_factor, contrast
+from elometer.rating.estimate import Estimate, Interval, contrast
 from elometer.rating.records import Floats
 from elometer.rating.student import NORMAL, t_quantile, t_tail, two_sided
 from elometer.rating.tokens import TaskTokens
@@ -62,12 +62,12 @@ def marginal(
     if gain.error is None or gain.low is None or gain.high is None:
         return Marginal(value, None, None, gain.basis)
     clusters = int(both.sum())
-    if gain.basis != "clusters" or not tokens.joined or clusters < 2 or len(gaps) != len(estimate.influence):
+    if gain.basis != "clusters" or estimate.stratified or not tokens.joined or clusters < 2:
         return Marginal(value, per_logit * gain.low / gap, per_logit * gain.high / gap, "fixed")
     elo = per_logit * (estimate.influence @ weights)
     spent = np.where(both, (gaps / 1000.0 - gap) / clusters, 0.0)
     reach = two_sided(level, gain.degrees)
-    factor = cluster_factor(int(gain.degrees))
+    factor = estimate.cluster_factor(gain.degrees)
     gap_error = math.sqrt(factor * float(spent @ spent))
     if gap < FIELLER_BELOW * gap_error:
         return _fieller(per_logit * gain.value, gap, elo, spent, factor, reach)

@@ -64,6 +64,24 @@ class Estimate:
         np.logical_or.at(strata, self.stratum, self.present)
         return np.asarray(self.present.sum(axis=0) - strata.sum(axis=0), dtype=np.int64)
 
+    @cached_property
+    def stratified(self) -> bool:
+        """Whether clusters are runs inside fixed tasks."""
+        return bool(self.stratum.any())
+
+    @cached_property
+    def correction(self) -> Floats:
+        """(C,): n / (n − 1) of the n clusters in each one's stratum; 1 where the clusters are tasks."""
+        if not self.stratified:
+            return np.ones(len(self.stratum))
+        count = np.bincount(self.stratum[self.present.any(axis=1)], minlength=int(self.stratum.max()) + 1)
+        factor = np.where(count > 1, count / np.maximum(count - 1, 1), 1.0)
+        return np.asarray(factor[self.stratum], dtype=np.float64)
+
+    def cluster_factor(self, degrees: float) -> float:
+        """The CR1 factor n / (n − 1) of a contrast's own tasks; runs are corrected in their strata."""
+        return 1.0 if self.stratified else (degrees + 1.0) / degrees
+
     def degrees(self, strategies: Integers) -> int:
         """The t law's degrees of freedom for a contrast of these strategies: those of the least observed."""
         return int(self.own_degrees[strategies].min())
@@ -100,11 +118,6 @@ class Interval:
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
-def cluster_factor(degrees: int) -> float:
-    """The CR1 factor n / (n − 1) of the contrast's own clusters."""
-    return (degrees + 1) / degrees
-
-
 def contrast(estimate: Estimate, weights: Floats, level: float) -> Interval:
     """The interval of Σ weights_k θ_k (weights sum to zero), in logits."""
     involved = np.flatnonzero(weights)
@@ -129,7 +142,7 @@ def contrast_error(estimate: Estimate, weights: Floats) -> tuple[float | None, f
     if degrees < 1:
         return None, np.nan, "one cluster"
     each = estimate.influence @ weights
-    error = math.sqrt(cluster_factor(degrees) * float(each @ each))
+    error = math.sqrt(estimate.cluster_factor(degrees) * float((each * estimate.correction) @ each))
     if error <= NO_SPREAD * model:
         return model, np.inf, "no spread"
     return error, float(degrees), "clusters"
