@@ -9,14 +9,13 @@ cache read and cache creation are disjoint. Which one a report is, is told by it
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
 
 UsageSource = Literal["server", "local-tokenizer", "estimated", "none"]
 CacheSemantics = Literal["auto", "additive", "inclusive"]
-Raw = Mapping[str, Any]
+Raw = dict[str, Any]
 
 ADDITIVE_FIELDS = ("cache_read_input_tokens", "cache_creation_input_tokens")
 
@@ -110,11 +109,13 @@ class _Reader:
     def at(self, path: tuple[str, ...]) -> int | None:
         value: Any = self.raw
         for key in path:
-            if not isinstance(value, Mapping):
+            if not isinstance(value, dict):
                 return None
             value = value.get(key)
+        if value is None:
+            return None
         count = token_count(value)
-        if count is None and value is not None:
+        if count is None:
             self.flag("usage_malformed")
         return count
 
@@ -122,6 +123,8 @@ class _Reader:
         """The first positive count; else 0 where any path says 0; else None."""
         zero = None
         for path in paths:
+            if path[0] not in self.raw:
+                continue
             count = self.at(path)
             if count:
                 return count
@@ -163,7 +166,7 @@ def normalise(
     `has_content` says that the answer holds text or a tool call: a report of zeros beside it is not a count
     (flag `zero_usage_with_content`, source `none`), so that the caller can count or estimate instead.
     """
-    if not isinstance(raw, Mapping) or not raw:
+    if not isinstance(raw, dict) or not raw:
         return Usage(raw=raw)
     if "timings" in raw and len(raw) == 1:
         return _from_timings(raw, final)
@@ -219,6 +222,8 @@ def is_additive(raw: Raw, semantics: CacheSemantics = "auto") -> bool:
 def _cache_write(read: _Reader) -> int | None:
     whole = read.first(CACHE_WRITE_PATHS)
     for split in CACHE_WRITE_SPLITS:
+        if split[0][0] not in read.raw and split[1][0] not in read.raw:
+            continue
         parts = [part for path in split if (part := read.at(path)) is not None]
         if parts:
             whole = max(whole or 0, sum(parts))
@@ -251,7 +256,7 @@ def _outside_tokens(raw: Raw) -> int:
     return sum(
         token_count(step.get(part)) or 0
         for step in iterations
-        if isinstance(step, Mapping) and step.get("type") == "compaction"
+        if isinstance(step, dict) and step.get("type") == "compaction"
         for part in parts
     )
 
@@ -259,7 +264,7 @@ def _outside_tokens(raw: Raw) -> int:
 def _from_timings(raw: Raw, final: bool) -> Usage:
     """llama.cpp without `usage`: `prompt_n` are the newly processed tokens, `cache_n` the reused ones."""
     timings = raw["timings"]
-    read = _Reader(timings if isinstance(timings, Mapping) else {})
+    read = _Reader(timings if isinstance(timings, dict) else {})
     fresh, reused, completion = read.at(("prompt_n",)), read.at(("cache_n",)), read.at(("predicted_n",))
     if fresh is None and completion is None:
         return Usage(flags=tuple(read.flags), raw=raw)

@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import msgspec
@@ -185,8 +186,7 @@ class GatewayClient:
         headers = self._headers("chat" if self._auth != "x-api-key" else "messages")
         try:
             async with asyncio.timeout(self._timeout.total_s):
-                request = self._transport.request("GET", httpx.URL(url), headers, b"")
-                response = await self._transport.client.send(request, stream=True)
+                response = await self._transport.send("GET", httpx.URL(url), headers, b"")
                 try:
                     body = await response.aread()
                 finally:
@@ -225,12 +225,11 @@ class GatewayClient:
         return [(header.encode("ascii"), value.encode("utf-8")) for header, value in headers.items()]
 
     async def _try(self, call: Call, ready: _Prepared, on_chunk: OnChunk | None) -> Outcome:
-        request = self._transport.request("POST", ready.url, ready.headers, ready.content)
-        progress = None if on_chunk is None else lambda chunks: on_chunk(call, chunks)
-        exchange = Exchange(ready.protocol, self._clock, progress)
-        return await exchange.run(
-            self._transport.client, request, self._timeout.total_s, self._transport.errors
+        exchange = Exchange(
+            ready.protocol, self._clock, None if on_chunk is None else partial(on_chunk, call)
         )
+        reply = self._transport.send("POST", ready.url, ready.headers, ready.content)
+        return await exchange.run(reply, self._timeout.total_s, self._transport.errors)
 
     async def _report(self, call: Call, sent: Sent, outcome: Outcome, on_attempt: OnAttempt) -> Answer:
         ratio = self._ratios.setdefault(call.model, TokenRatio())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from elometer.core.errors import ElometerError
 from elometer.wire.failures import Failure, classify
 from elometer.wire.protocols.reply import BadBody, Parsed, StreamReader
-from elometer.wire.sse import EventSplitter, EventTooLarge
+from elometer.wire.sse import Event, EventSplitter
 
 if TYPE_CHECKING:
     import httpx
@@ -21,6 +21,8 @@ LARGEST_ERROR_BODY = 64 * 1024
 # After the end marker the connection's own end usually lies in the same packet; waiting for it keeps the
 # connection.
 DRAIN_S = 0.25
+
+Pieces = AsyncGenerator[bytes, None]
 
 _STREAM_STARTS = (b"data:", b"event:", b"id:", b"retry:", b":")
 
@@ -72,14 +74,14 @@ class Exchange:
         self._started = 0.0
 
     async def run(
-        self, client: httpx.AsyncClient, request: httpx.Request, total_s: float, wire_errors: Any
+        self, reply: Awaitable[httpx.Response], total_s: float, wire_errors: tuple[type[BaseException], ...]
     ) -> Outcome:
-        """Send the request and read the reply; a cancellation is noted in the outcome, not raised."""
+        """Send (by awaiting `reply`) and read; a cancellation is noted in the outcome, not raised."""
         outcome = self._outcome
         self._started = self._clock()
         try:
             async with asyncio.timeout(total_s):
-                response = await client.send(request, stream=True)
+                response = await reply
                 try:
                     outcome.http_status = response.status_code
                     outcome.headers = {
@@ -101,7 +103,7 @@ class Exchange:
         return outcome
 
     async def _read(self, response: httpx.Response) -> None:
-        pieces = _pieces(response)
+        pieces = _pieces(response, self._outcome.headers)
         try:
             first = await _first_piece(pieces)
             if response.status_code >= 300 or not self._is_stream(first):
@@ -110,7 +112,7 @@ class Exchange:
             else:
                 await self._take_stream(first, pieces)
         finally:
-            await pieces.aclose()  # type: ignore[attr-defined]  # an async generator or iterator of httpx
+            await pieces.aclose()
 
     def _is_stream(self, first: bytes) -> bool:
         """Told by the first bytes; the content type decides where they do not."""
@@ -121,18 +123,18 @@ class Exchange:
             return True
         return "text/event-stream" in self._outcome.headers.get("content-type", "")
 
-    async def _take_stream(self, first: bytes, pieces: AsyncIterator[bytes]) -> None:
+    async def _take_stream(self, first: bytes, pieces: Pieces) -> None:
         outcome = self._outcome
         splitter = EventSplitter()
         reader = self._reader = self._protocol.Stream()
-        piece: bytes | None = first
-        while piece is not None:
-            self._feed(splitter.feed(piece))
-            if reader.ended or reader.error is not None:
-                break
-            piece = await anext(pieces, None)
-        else:
-            self._feed(splitter.end())
+        self._feed(reader, splitter.feed(first))
+        if not (reader.ended or reader.error is not None):
+            async for piece in pieces:
+                self._feed(reader, splitter.feed(piece))
+                if reader.ended or reader.error is not None:
+                    break
+            else:
+                self._feed(reader, splitter.end())
         parsed = outcome.parsed = reader.parsed()
         if reader.error is not None:
             outcome.failure = classify(outcome.http_status, outcome.headers, b"", error=reader.error)
@@ -149,16 +151,15 @@ class Exchange:
         self._outcome.whole = True
         self._outcome.latency_s = self._clock() - self._started
 
-    def _feed(self, events: list[Any]) -> None:
-        reader = self._reader
-        assert reader is not None
+    def _feed(self, reader: StreamReader, events: list[Event]) -> None:
+        outcome, on_chunk = self._outcome, self._on_chunk
         for name, data in events:
             if reader.feed(name, data):
-                if self._outcome.ttft_s is None:
-                    self._outcome.ttft_s = self._clock() - self._started
-                if self._on_chunk is not None:
-                    self._on_chunk(reader.chunks)
-            if reader.error is not None:
+                if outcome.ttft_s is None:
+                    outcome.ttft_s = self._clock() - self._started
+                if on_chunk is not None:
+                    on_chunk(reader.chunks)
+            elif reader.error is not None:
                 return
 
     def _take_body(self, body: bytes) -> None:
@@ -183,12 +184,13 @@ class Exchange:
             self._end_well()
 
 
-def _pieces(response: httpx.Response) -> AsyncIterator[bytes]:
+def _pieces(response: httpx.Response, headers: dict[str, str]) -> Pieces:
     """Raw bytes as they come; decoded only where a server compresses although we ask it not to."""
-    return response.aiter_bytes() if "content-encoding" in response.headers else response.aiter_raw()
+    pieces: Any = response.aiter_bytes() if "content-encoding" in headers else aiter(response.stream)  # type: ignore[arg-type]  # always an asynchronous stream
+    return pieces  # type: ignore[no-any-return]
 
 
-async def _first_piece(pieces: AsyncIterator[bytes]) -> bytes:
+async def _first_piece(pieces: Pieces) -> bytes:
     """The first bytes that say what follows; keep-alive blanks before a body are dropped."""
     async for piece in pieces:
         if piece.strip():
@@ -196,7 +198,7 @@ async def _first_piece(pieces: AsyncIterator[bytes]) -> bytes:
     return b""
 
 
-async def _rest(first: bytes, pieces: AsyncIterator[bytes], limit: int) -> bytes:
+async def _rest(first: bytes, pieces: Pieces, limit: int) -> bytes:
     """The whole body; of an error body only the start is kept."""
     parts = [first]
     size = len(first)
@@ -210,10 +212,10 @@ async def _rest(first: bytes, pieces: AsyncIterator[bytes], limit: int) -> bytes
     return b"".join(parts)
 
 
-async def _drain(pieces: AsyncIterator[bytes]) -> None:
+async def _drain(pieces: Pieces) -> None:
     try:
         async with asyncio.timeout(DRAIN_S):
             async for _piece in pieces:
                 pass
-    except (TimeoutError, EventTooLarge):
+    except TimeoutError:
         return

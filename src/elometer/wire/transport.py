@@ -1,4 +1,4 @@
-"""The connections of one gateway: httpx on aiohttp's connector, HTTP/1.1, one client for the life of a start.
+"""The connections of one gateway: httpx on aiohttp's connector, HTTP/1.1, one for the life of a start.
 
 httpx's own pool collapses from 64 calls in flight and would falsify latencies; HTTP/2 stops working after
 enough cancelled calls.
@@ -51,25 +51,23 @@ def is_loopback(host: str) -> bool:
 
 
 class Transport:
-    """Opens, holds and closes the one client; makes requests without the client's per-request merging."""
+    """Opens, holds and closes the connections.
+
+    Requests go to httpx's transport as they are: what httpx's client adds to each (cookies, redirects, merged
+    headers, hooks) is not wanted here and costs a quarter of a call's CPU.
+    """
 
     def __init__(self, root_url: str, *, connections: int, timeout: Timeouts) -> None:
         self._root_url = root_url
         self._connections = connections
         self._timeout = timeout
-        self._client: httpx.AsyncClient | None = None
-        self.errors: tuple[type[BaseException], ...] = ()
+        self._transport: httpx.AsyncBaseTransport | None = None
+        self._request: type[httpx.Request]
         self._extensions: dict[str, Any] = {}
-
-    @property
-    def client(self) -> httpx.AsyncClient:
-        """The open client."""
-        if self._client is None:
-            raise RuntimeError("the gateway client is used outside its context")
-        return self._client
+        self.errors: tuple[type[BaseException], ...] = ()
 
     async def open(self) -> None:
-        """Create the client; connections are made when they are needed."""
+        """Create the transport; connections are made when they are needed."""
         import aiohttp
         import httpx
         from httpx_aiohttp import AiohttpTransport
@@ -78,7 +76,7 @@ class Transport:
         from elometer.wire.protocols.reply import BadBody
         from elometer.wire.sse import EventTooLarge
 
-        if self._client is not None:
+        if self._transport is not None:
             raise RuntimeError("the gateway client is already open")
         secure = self._root_url.startswith("https:")
         tls = shared_tls() if secure else None
@@ -87,16 +85,12 @@ class Transport:
             self._timeout.read_s, connect=self._timeout.connect_s, pool=self._timeout.connect_s
         )
         self._extensions = {"timeout": timeout.as_dict()}
-        self._client = httpx.AsyncClient(
-            transport=AiohttpTransport(
-                verify=tls if tls is not None else False,
-                trust_env=False,
-                proxy=httpx.Proxy(proxy) if proxy else None,
-                client=lambda: self._session(aiohttp, tls),
-            ),
+        self._request = httpx.Request
+        self._transport = AiohttpTransport(
+            verify=tls if tls is not None else False,
             trust_env=False,
-            follow_redirects=False,
-            timeout=timeout,
+            proxy=httpx.Proxy(proxy) if proxy else None,
+            client=lambda: self._session(aiohttp, tls),
         )
         self.errors = (
             httpx.HTTPError,
@@ -132,14 +126,19 @@ class Transport:
 
     async def close(self) -> None:
         """Close every connection."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.aclose()
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            await transport.aclose()
 
-    def request(
+    async def send(
         self, method: str, url: httpx.URL, headers: list[tuple[bytes, bytes]], content: bytes
-    ) -> httpx.Request:
-        """A request that carries exactly these headers (and host and length)."""
-        import httpx
+    ) -> httpx.Response:
+        """Send a request with exactly these headers (and host and length); the reply's body is not read yet.
 
-        return httpx.Request(method, url, headers=headers, content=content, extensions=self._extensions)
+        The caller closes the reply. Raises one of `errors`.
+        """
+        if self._transport is None:
+            raise RuntimeError("the gateway client is used outside its context")
+        request = self._request(method, url, headers=headers, content=content, extensions=self._extensions)
+        request.headers.encoding = "utf-8"  # otherwise guessed anew at each look
+        return await self._transport.handle_async_request(request)

@@ -88,7 +88,7 @@ class Stream(Accumulator):
 
     def feed(self, name: str, data: bytes) -> str:
         """The new text of one event."""
-        if data == _DONE or data.strip() == _DONE:
+        if len(data) < 16 and data.strip() == _DONE:
             self.ended = True
             return ""
         chunk = decode_object(data)
