@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from elometer.checks import environment, files, keys, limits, live, models, reconcile, terminal, urls
+from elometer.checks import (
+    environment,
+    files,
+    keys,
+    limits,
+    live,
+    live_answers,
+    models,
+    reconcile,
+    terminal,
+    urls,
+)
 from elometer.checks.engine import Check
 
 STATIC: tuple[Check, ...] = (
@@ -16,4 +27,4 @@ STATIC: tuple[Check, ...] = (
     *terminal.CHECKS,
 )
 
-LIVE: tuple[Check, ...] = live.CHECKS
+LIVE: tuple[Check, ...] = (*live.CHECKS, *live_answers.CHECKS)

@@ -245,9 +245,7 @@ class _Prober:
         outcome = Outcome()
         try:
             async with asyncio.timeout(TIMEOUTS.total_s):
-                response = await self._transport.client.send(
-                    self._transport.request("GET", httpx.URL(url), headers, b""), stream=True
-                )
+                response = await self._transport.send("GET", httpx.URL(url), headers, b"")
                 try:
                     outcome.http_status = response.status_code
                     outcome.headers = {name.lower(): value for name, value in response.headers.items()}
@@ -266,11 +264,9 @@ class _Prober:
         call = self._call(kind)
         content = msgspec.json.encode(module.body(call))
         sent = Sent(1, utc_now(), 0.0, len(content), text_sha(content), False)
-        request = self._transport.request("POST", httpx.URL(url), self._wire_headers(kind, header), content)
+        reply = self._transport.send("POST", httpx.URL(url), self._wire_headers(kind, header), content)
         exchange = Exchange(module, time.monotonic, None)
-        outcome = await exchange.run(
-            self._transport.client, request, TIMEOUTS.total_s, self._transport.errors
-        )
+        outcome = await exchange.run(reply, TIMEOUTS.total_s, self._transport.errors)
         attempt, _answer = build_attempt(call, sent, outcome, TokenRatio(), self._memory)
         return Try(
             kind=call.protocol,
