@@ -58,7 +58,9 @@ def _parse(text: str) -> dict[str, Any]:
             lines = text.split("\n")
             raise Unreadable(message, len(lines), len(lines[-1]) + 1) from None
         reason = message[: place.start()].strip()
-        raise Unreadable(reason, int(place[1]), int(place[2])) from None
+        # tomllib points behind a bad escape; a person looks for the backslash.
+        column = int(place[2]) - (2 if reason.startswith("Unescaped") else 0)
+        raise Unreadable(reason, int(place[1]), column) from None
     except RecursionError:
         raise Unreadable(_("nested too deeply")) from None
 
