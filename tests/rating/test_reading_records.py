@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elometer.core.errors import UsageError
-from elometer.rating.pairs import BlockScores, pair_blocks
+from elometer.rating.pairs import BlockScores, count_blocks, pair_blocks
 from elometer.rating.records import PairRecord, RecordSet, read_records
 
 RECORD = {
@@ -239,9 +239,10 @@ def test_what_is_paired_written_and_read_is_counted(tmp_path_factory, drawn, ran
         place = read.tasks.index(task), read.strategies.index(a), read.strategies.index(b)
         assert found[place] == value
     assert found.sum() == len(records)
-    in_memory = RecordSet.from_records(records)
-    for name in ("wins", "tie_counts", "block_task", "block_run", "block_order", "cell_block", "records"):
-        np.testing.assert_array_equal(getattr(in_memory, name), getattr(read, name))
+    for other in (RecordSet.from_records(records), count_blocks("e", made)):
+        assert (other.strategies, other.tasks) == (read.strategies, read.tasks)
+        for name in ("wins", "tie_counts", "block_task", "block_run", "block_order", "cell_block", "records"):
+            np.testing.assert_array_equal(getattr(other, name), getattr(read, name))
 
 
 def test_pairs_stand_in_natural_order_and_ties_count_once() -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from elometer.rating.fit import fit_records as fit_records
     from elometer.rating.options import FitOptions as FitOptions
     from elometer.rating.pairs import BlockScores as BlockScores
+    from elometer.rating.pairs import count_blocks as count_blocks
     from elometer.rating.pairs import pair_blocks as pair_blocks
     from elometer.rating.records import PairRecord as PairRecord
     from elometer.rating.records import RecordSet as RecordSet
@@ -32,6 +33,7 @@ _PLACES = {
     "RecordSet": "records",
     "TokenUse": "tokens",
     "best_of_n_doubling": "economics",
+    "count_blocks": "pairs",
     "csv_text": "report",
     "fit_json": "report",
     "fit_records": "fit",

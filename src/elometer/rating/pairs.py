@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from elometer.rating.records import PairRecord, natural_order
+import numpy as np
+
+from elometer.rating.records import Floats, PairRecord, RecordSet, natural_order, require_two_strategies
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,4 +57,72 @@ def _pair(
         score_a=score_a,
         score_b=score_b,
         block=block.block,
+    )
+
+
+def count_blocks(experiment_id: str, blocks: Iterable[BlockScores], *, tie_epsilon: float = 0.0) -> RecordSet:
+    """The counts of `pair_blocks` without a record per pair: for fits that are repeated while blocks finish.
+
+    Raises UsageError where no block holds two scored strategies.
+    """
+    # One block per (task, run), as everywhere; natural order of tasks as in a set read from a file.
+    kept = list({(block.task, block.run): block for block in blocks}.values())
+    strategies = natural_order({name for block in kept for name in block.scores})
+    scores = np.array(
+        [[_score(block.scores.get(name)) for name in strategies] for block in kept], dtype=np.float64
+    ).reshape(len(kept), len(strategies))
+    known = ~np.isnan(scores)
+    usable = known.sum(axis=1) >= 2
+    names = [name for name, met in zip(strategies, known[usable].any(axis=0), strict=True) if met]
+    require_two_strategies(names, experiment_id)
+    tasks = natural_order({block.task for block, paired in zip(kept, usable, strict=True) if paired})
+    place = {name: index for index, name in enumerate(tasks)}
+    order = sorted(np.flatnonzero(usable).tolist(), key=lambda row: (place[kept[row].task], kept[row].run))
+    columns = [index for index, name in enumerate(strategies) if name in names]
+    return _counted(
+        experiment_id,
+        tuple(names),
+        tasks,
+        [kept[row] for row in order],
+        scores[order][:, columns],
+        tie_epsilon,
+    )
+
+
+def _score(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _counted(
+    experiment_id: str,
+    names: tuple[str, ...],
+    tasks: tuple[str, ...],
+    blocks: Sequence[BlockScores],
+    scores: Floats,
+    tie_epsilon: float,
+) -> RecordSet:
+    low, high = np.triu_indices(len(names), 1)
+    first, second = scores[:, low], scores[:, high]
+    met = ~(np.isnan(first) | np.isnan(second))
+    with np.errstate(invalid="ignore"):
+        difference = np.where(first == second, 0.0, first - second)[met]
+    block, pair = np.nonzero(met)
+    tie = np.abs(difference) <= tie_epsilon
+    place = {name: index for index, name in enumerate(tasks)}
+    number = np.array([each.block for each in blocks], dtype=np.int64)
+    return RecordSet(
+        experiment_id=experiment_id,
+        strategies=names,
+        tasks=tasks,
+        block_task=np.array([place[each.task] for each in blocks], dtype=np.int64),
+        block_run=np.array([each.run for each in blocks], dtype=np.int64),
+        block_order=np.argsort(np.argsort(number, kind="stable"), kind="stable"),
+        cell_block=block,
+        first=low[pair],
+        second=high[pair],
+        first_wins=((difference > 0) & ~tie).astype(np.float64),
+        second_wins=((difference < 0) & ~tie).astype(np.float64),
+        ties=tie.astype(np.float64),
+        records=np.ones(len(pair), dtype=np.int64),
+        tied_records=tie.astype(np.int64),
     )

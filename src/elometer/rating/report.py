@@ -149,11 +149,15 @@ def _csv_value(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column of the text table; the one with the highest `rank` goes first where the width is short."""
+    """A column of the text table; the one with the highest `rank` goes first where the width is short.
+
+    A `priced` column is left out where there are no tokens.
+    """
 
     title: str
     cell: Callable[[StrategyFit], str]
     rank: int = 0
+    priced: bool = False
 
 
 def _integer(value: float | None) -> str:
@@ -176,6 +180,18 @@ def _range(low: float | None, high: float | None, digits: int = 0) -> str:
     if low is None or high is None:
         return NOTHING
     return f"[{_signed(low, digits)}, {_signed(high, digits)}]"
+
+
+def _short(value: float | None) -> str:
+    return _decimal(value, 2 if value is not None and abs(value) < 10 else 1)
+
+
+def _marginal_range(row: StrategyFit) -> str:
+    low, high = row.marginal_lo, row.marginal_hi
+    if low is None or high is None:
+        return NOTHING
+    largest = max(abs(low), abs(high))
+    return _range(low, high, 2 if largest < 10 else 1 if largest < 100 else 0)
 
 
 def _elo_range(low: float | None, high: float | None) -> str:
@@ -204,20 +220,17 @@ def _columns(result: FitResult) -> list[_Column]:
         ]
     columns = [
         _Column(_("strategy"), lambda row: row.strategy),
-        _Column(_("tokens"), lambda row: _integer(row.total_tokens)),
+        _Column(_("tokens"), lambda row: _integer(row.total_tokens), priced=True),
         _Column(_("Elo"), _marked_elo),
-        _Column(_("interval"), lambda row: _elo_range(row.elo_lo, row.elo_hi), rank=4),
+        _Column(_("interval"), lambda row: _elo_range(row.elo_lo, row.elo_hi), rank=3),
         _Column(_("ΔElo"), lambda row: _signed(row.delta_elo, 1)),
-        _Column(_("interval of Δ"), lambda row: _range(row.delta_lo, row.delta_hi)),
-        _Column(_("/1k"), lambda row: _decimal(row.marginal_elo_per_1k), rank=3),
-        _Column(_("/1k task-run"), lambda row: _decimal(row.marginal_per_1k_task_run, 1)),
-        _Column(_("its interval"), lambda row: _range(row.marginal_lo, row.marginal_hi, 1), rank=2),
+        _Column(_("interval of Δ"), lambda row: _range(row.delta_lo, row.delta_hi), rank=2),
+        _Column(_("/1k"), lambda row: _decimal(row.marginal_elo_per_1k), priced=True),
+        _Column(_("/1k run"), lambda row: _short(row.marginal_per_1k_task_run), priced=True),
+        _Column(_("its interval"), _marginal_range, rank=1, priced=True),
         _Column(_("resolved?"), _resolved),
     ]
-    if priced:
-        return columns
-    hidden = {_("tokens"), _("/1k"), _("/1k task-run"), _("its interval")}
-    return [column for column in columns if column.title not in hidden]
+    return [column for column in columns if priced or not column.priced]
 
 
 def text_table(result: FitResult, *, width: int = 80) -> str:
@@ -229,7 +242,7 @@ def text_table(result: FitResult, *, width: int = 80) -> str:
         del columns[last]
         cells = _cells(columns, result)
     lines = _aligned(cells)
-    notes = [_head(result), *_legend(result), *result.returns]
+    notes = [_head(result), *_legend(result, columns), *result.returns]
     notes.extend(f"! {each.message}" for each in result.warnings)
     wrapped = [line for note in notes for line in textwrap.wrap(note, max(width, 20), subsequent_indent="  ")]
     return "\n".join([*lines, "", *wrapped]) + "\n"
@@ -262,7 +275,7 @@ def _head(result: FitResult) -> str:
     }[result.interval_basis]
     return _(
         "{estimator}, ties {ties}, {aggregation}; {comparisons} comparisons in {tasks} tasks, {share:.0%} "
-        "ties; {level:g} % intervals {basis}; {anchor} = {base:g}."
+        "ties; {level:g} % intervals {basis}; {anchor} = {base}."
     ).format(
         estimator=result.estimator,
         ties=result.ties,
@@ -273,16 +286,16 @@ def _head(result: FitResult) -> str:
         level=round(100 * result.level, 6),
         basis=basis,
         anchor=result.anchor,
-        base=result.elo_base,
+        base=f"{result.elo_base:g}" if result.unit == "elo" else "0",
     )
 
 
-def _legend(result: FitResult) -> list[str]:
+def _legend(result: FitResult, columns: list[_Column]) -> list[str]:
+    said = []
+    if any(column.priced for column in columns):
+        said.append(_("/1k: ΔElo per 1,000 further tokens in all; /1k run: per 1,000 of a task-run."))
     if all(row.identified for row in result.strategies):
-        return []
+        return said
     names = ", ".join(row.strategy for row in result.strategies if not row.identified)
-    return [
-        _("* not resolved: {names}. The penalty keeps the number finite, the data do not bound it.").format(
-            names=names
-        )
-    ]
+    marked = _("* not resolved: {names}. The penalty keeps the number finite, the data do not bound it.")
+    return [*said, marked.format(names=names)]

@@ -89,7 +89,7 @@ def _profile(result: FitResult) -> list[FitWarning]:
         return []
     reason = _(
         "Standardising θ in each task makes a unitless profile: it prints a spread of about 480 Elo where "
-        "all strategies are equal, and its intervals cover 9 to 63 %."
+        "all strategies are equal, and its intervals cover 9 to 63 % where 95 % is claimed."
     )
     return [FitWarning("standardised_profile", reason)]
 
