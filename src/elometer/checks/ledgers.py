@@ -120,8 +120,7 @@ def scan(path: Path) -> Scan:
     reading = Reading(path, _Line)
     state = _State(found)
     for batch in reading.batches():
-        for line in batch:
-            state.add(line)
+        state.add(batch)
     found.lines = reading.records
     found.bad = reading.bad
     found.torn_tail = path.stat().st_size > reading.offset
@@ -138,28 +137,17 @@ class _State:
         self._latest = ""
         self._limit = ""
 
-    def add(self, line: _Line) -> None:
-        """Count one line."""
+    def add(self, batch: list[_Line]) -> None:
+        """Count the lines of a block: labels all at once, the rest line by line."""
         found = self.found
-        if (
-            line.experiment_id is UNSET
-            or line.strategy is UNSET
-            or line.task is UNSET
-            or line.run is UNSET
-            or line.model is UNSET
-            or line.prompt_tokens is UNSET
-            or line.completion_tokens is UNSET
-            or line.total_tokens is UNSET
-            or line.timestamp is UNSET
-        ):
-            found.lacking += 1
-        found.experiments[_text(line.experiment_id)] += 1
-        found.models[line.model_requested, _or_none(line.model)] += 1
-        if line.key_fp is not None:
-            found.keys[line.key_fp] += 1
-        self._date(line)
-        self._count_tokens(line)
-        self._count_call(line)
+        found.experiments.update([_text(line.experiment_id) for line in batch])
+        found.models.update([(line.model_requested, _or_none(line.model)) for line in batch])
+        found.keys.update([line.key_fp for line in batch if line.key_fp is not None])
+        found.lacking += sum(map(_lacks_a_field, batch))
+        for line in batch:
+            self._date(line)
+            self._count_tokens(line)
+            self._count_call(line)
 
     def _date(self, line: _Line) -> None:
         stamp = line.timestamp
@@ -225,6 +213,20 @@ class _State:
             found.retries[_text(line.strategy)] += 1
         if line.status in ("error", "cancelled") and line.total_tokens:
             found.failed_with_tokens += 1
+
+
+def _lacks_a_field(line: _Line) -> bool:
+    return (
+        line.run is UNSET
+        or line.task is UNSET
+        or line.model is UNSET
+        or line.strategy is UNSET
+        or line.timestamp is UNSET
+        or line.total_tokens is UNSET
+        or line.prompt_tokens is UNSET
+        or line.completion_tokens is UNSET
+        or line.experiment_id is UNSET
+    )
 
 
 def _text(value: object) -> str:

@@ -47,7 +47,11 @@ async def report_of(context: Context) -> Report | None:
     if target is None:
         return None
     found: Report | None = context.recall(REPORT)
-    return found if found is not None else context.remember(REPORT, await probing.probe(target))
+    if found is None or not found.complete:
+        # Kept before the first request: what was paid is booked even if the rest is cancelled.
+        found = context.remember(REPORT, Report(target))
+        await probing.probe(found)
+    return found
 
 
 def target_of(context: Context) -> Target | None:

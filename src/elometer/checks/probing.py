@@ -92,6 +92,7 @@ class Report:
     target: Target
     tries: list[Try] = field(default_factory=list)
     model: str | None = None
+    complete: bool = False
 
     def of(self, kind: str) -> list[Try]:
         """The tries of one kind."""
@@ -141,9 +142,9 @@ def bases(root: str) -> list[str]:
     return list(dict.fromkeys([*written, versioned(meant), *others]))
 
 
-async def probe(target: Target) -> Report:
-    """Ask a gateway; never raises for what network or gateway do."""
-    report = Report(target)
+async def probe(report: Report) -> None:
+    """Ask the report's target and fill it in; never raises for what network or gateway do."""
+    target = report.target
     transport = Transport(target.root, connections=2, timeout=TIMEOUTS)
     await transport.open()
     try:
@@ -156,9 +157,9 @@ async def probe(target: Target) -> Report:
                     break
                 await prober.answer(name)
             await prober.repeat()
+        report.complete = True
     finally:
         await transport.close()
-    return report
 
 
 class _Prober:

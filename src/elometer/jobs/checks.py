@@ -13,15 +13,23 @@ from typing import Any
 from elometer.checks.catalogue import LIVE, STATIC
 from elometer.checks.context import Context, ExperimentFacts, StoreFacts, TerminalFacts
 from elometer.checks.engine import Check, Row, Status, ask_all
+from elometer.checks.live import REPORT
+from elometer.checks.probing import Report
 from elometer.core import paths
+from elometer.core.atomic import make_private_folder
+from elometer.core.attempt import Attempt
 from elometer.core.errors import AccessError, ElometerError
 from elometer.core.limits import Boundary
 from elometer.core.redact import register
 from elometer.core.text import gettext as _
 from elometer.jobs.prepare import locate
+from elometer.ledger.writer import JsonlWriter
 from elometer.profiles.model import Profile
 from elometer.profiles.store import Store, store_path
 from elometer.runs.spec import Experiment, load_experiment
+
+# Beside imported ledgers: spent, and charged to no strategy of any experiment.
+PROBE_LEDGER = Path("imports") / "probe" / "token_ledger.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,10 +176,30 @@ def live_cost_tokens(only: Sequence[str] = ()) -> int:
 
 
 def run_all(question: Question, *, live: bool, cancelled: threading.Event | None = None) -> list[Row]:
-    """Static checks, and with `live` those that ask the gateway after them."""
+    """Static checks, and with `live` those that ask the gateway after them; what they spend is booked."""
     context = build_context(question)
     checks = (*STATIC, *LIVE) if live else STATIC
-    return list(ask(context, checks, cancelled=cancelled))
+    try:
+        return list(ask(context, checks, cancelled=cancelled))
+    finally:
+        book_probe(context)
+
+
+def book_probe(context: Context) -> None:
+    """Book what live checks of this context spent so far."""
+    report: Report | None = context.recall(REPORT)
+    book(report.attempts if report is not None else ())
+
+
+def book(attempts: Sequence[Attempt]) -> None:
+    """Write what a probe used to the workspace's ledger of probes: spent, and charged to no strategy."""
+    if not attempts:
+        return
+    path = paths.workspace() / PROBE_LEDGER
+    make_private_folder(path.parent)
+    with JsonlWriter(path) as writer:
+        for attempt in attempts:
+            writer.append(attempt)
 
 
 def refuse_if_blocked(rows: Iterable[Row]) -> None:

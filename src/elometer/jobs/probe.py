@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,16 +14,11 @@ from elometer.checks.live import REPORT
 from elometer.checks.probe_rows import CHECKS
 from elometer.checks.probing import Report, Target
 from elometer.core import paths
-from elometer.core.atomic import make_private_folder
-from elometer.core.attempt import Attempt
 from elometer.core.errors import UsageError
 from elometer.core.redact import Secret
 from elometer.core.text import gettext as _
-from elometer.jobs.checks import Question, build_context
-from elometer.ledger.writer import JsonlWriter
+from elometer.jobs.checks import Question, book_probe, build_context
 from elometer.profiles.secrets import FALLBACK, fingerprint, key_problems
-
-LEDGER = Path("imports") / "probe" / "token_ledger.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,19 +99,8 @@ def _probe(context: Context, model: str | None) -> Probed:
             fix=_("Name a profile, an experiment file, or --base-url URL."),
         )
     context.target = replace(target, model=model or target.model)
-    rows = list(ask_all((*CHECKS, *LIVE), context))
-    report: Report | None = context.recall(REPORT)
-    if report is not None:
-        book(report.attempts)
-    return Probed(rows, report)
-
-
-def book(attempts: Sequence[Attempt]) -> None:
-    """Write what a probe used to the workspace's ledger of probes: spent, and charged to no strategy."""
-    if not attempts:
-        return
-    path = paths.workspace() / LEDGER
-    make_private_folder(path.parent)
-    with JsonlWriter(path) as writer:
-        for attempt in attempts:
-            writer.append(attempt)
+    try:
+        rows = list(ask_all((*CHECKS, *LIVE), context))
+    finally:
+        book_probe(context)
+    return Probed(rows, context.recall(REPORT))
