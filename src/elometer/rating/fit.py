@@ -172,6 +172,7 @@ def _row(parts: _Parts, s: int, reach: float, ranks: tuple[int, int]) -> Strateg
         ),
         compared_with=None if before is None else names[before],
         delta_elo=None if delta is None else _number(per_logit * delta.value),
+        delta_bounded=_bounded(delta),
         delta_lo=None if delta is None else _times(delta.low, per_logit),
         delta_hi=None if delta is None else _times(delta.high, per_logit),
         delta_simultaneous_lo=simultaneous[0],
@@ -182,7 +183,7 @@ def _row(parts: _Parts, s: int, reach: float, ranks: tuple[int, int]) -> Strateg
         marginal_lo=None if price is None else _number(price.low),
         marginal_hi=None if price is None else _number(price.high),
         marginal_basis=None if price is None else price.basis,
-        elo_per_1k=_elo_per_1k(parts, s, per_logit * gain.value if known else math.nan),
+        elo_per_1k=_elo_per_1k(parts, s, per_logit * gain.value if bounded else math.nan),
         elo_per_doubling=doubling[0],
         elo_per_doubling_lo=doubling[1],
         elo_per_doubling_hi=doubling[2],
@@ -240,8 +241,13 @@ def _excludes_zero(ends: tuple[float | None, float | None]) -> bool:
     return low is not None and high is not None and (low > 0 or high < 0)
 
 
+def _bounded(difference: Interval | None) -> bool:
+    """Whether the data bound a difference: a number that only the penalty keeps finite has no price."""
+    return difference is not None and difference.basis != "unbounded"
+
+
 def _price(parts: _Parts, before: int | None, s: int, delta: Interval | None) -> Marginal | None:
-    if before is None or parts.tokens is None or delta is None or not parts.in_elo:
+    if before is None or parts.tokens is None or not _bounded(delta) or not parts.in_elo:
         return None
     return marginal(parts.estimate, parts.tokens, before, s, parts.options.level, parts.options.per_logit)
 
@@ -249,7 +255,7 @@ def _price(parts: _Parts, before: int | None, s: int, delta: Interval | None) ->
 def _doubling(
     parts: _Parts, before: int | None, s: int, delta: Interval | None
 ) -> tuple[float | None, float | None, float | None]:
-    if before is None or delta is None or not parts.in_elo:
+    if before is None or delta is None or not _bounded(delta) or not parts.in_elo:
         return None, None, None
     low, high = parts.cost[before], parts.cost[s]
     if not (low > 0 and high > low):
@@ -269,7 +275,7 @@ def _founding_marginal(
     parts: _Parts, before: int | None, s: int, delta: Interval | None, per_logit: float
 ) -> float | None:
     tokens = _delta_token(parts, before, s)
-    if delta is None or tokens is None or tokens <= 0:
+    if delta is None or not _bounded(delta) or tokens is None or tokens <= 0:
         return None
     return _number(1000.0 * per_logit * delta.value / tokens)
 

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from elometer.core.text import gettext as _
+from elometer.core.text import ngettext
 from elometer.rating.economics import best_of_n_doubling
 from elometer.rating.result import FitResult, StrategyFit
 
@@ -202,6 +203,10 @@ def _marked_elo(row: StrategyFit) -> str:
     return _decimal(row.elo) + ("" if row.identified else " *")
 
 
+def _bounded_delta(row: StrategyFit) -> str:
+    return _signed(row.delta_elo if row.delta_bounded else None, 1)
+
+
 def _resolved(row: StrategyFit) -> str:
     if not row.identified:
         return _("no *")
@@ -223,7 +228,7 @@ def _columns(result: FitResult) -> list[_Column]:
         _Column(_("tokens"), lambda row: _integer(row.total_tokens), priced=True),
         _Column(_("Elo"), _marked_elo),
         _Column(_("interval"), lambda row: _elo_range(row.elo_lo, row.elo_hi), rank=3),
-        _Column(_("ΔElo"), lambda row: _signed(row.delta_elo, 1)),
+        _Column(_("ΔElo"), _bounded_delta),
         _Column(_("interval of Δ"), lambda row: _range(row.delta_lo, row.delta_hi), rank=2),
         _Column(_("/1k"), lambda row: _decimal(row.marginal_elo_per_1k), priced=True),
         _Column(_("/1k run"), lambda row: _short(row.marginal_per_1k_task_run), priced=True),
@@ -274,14 +279,14 @@ def _head(result: FitResult) -> str:
         "model": _("of the model, this task only"),
     }[result.interval_basis]
     return _(
-        "{estimator}, ties {ties}, {aggregation}; {comparisons} comparisons in {tasks} tasks, {share:.0%} "
+        "{estimator}, ties {ties}, {aggregation}; {comparisons} comparisons in {tasks}, {share:.0%} "
         "ties; {level:g} % intervals {basis}; {anchor} = {base}."
     ).format(
         estimator=result.estimator,
         ties=result.ties,
         aggregation=result.aggregation,
         comparisons=result.comparisons,
-        tasks=result.tasks,
+        tasks=ngettext("{n} task", "{n} tasks", result.tasks).format(n=result.tasks),
         share=result.tie_rate,
         level=round(100 * result.level, 6),
         basis=basis,

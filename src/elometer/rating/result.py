@@ -59,6 +59,7 @@ class StrategyFit:
     `theta` and `se` (logits) are relative to the anchor; `elo_lo/hi` in the gauge where the strategies of the
     anchor's component sum to zero, so that the choice of an anchor widens nothing; `gain_*` is Elo over the
     anchor with the interval of that difference. Token counts in tokens, `*_per_1k` in Elo per 1000 tokens.
+    `delta_bounded`: the data bound the difference (else only the penalty keeps it finite).
     `resolved`: the interval of `delta_elo` excludes zero; `resolved_simultaneous`: so does the interval that
     holds for all neighbours together. Values are None where the data do not tell.
     """
@@ -83,6 +84,7 @@ class StrategyFit:
     uncached_per_task_run: float | None
     compared_with: str | None
     delta_elo: float | None
+    delta_bounded: bool
     delta_lo: float | None
     delta_hi: float | None
     delta_simultaneous_lo: float | None
