@@ -134,42 +134,47 @@ class _State:
         self.found = found
         self._responses: dict[str, str | None] = {}
         self._finals: set[str] = set()
-        self._latest = ""
+        self._minute = ""
         self._limit = ""
 
     def add(self, batch: list[_Line]) -> None:
-        """Count the lines of a block: labels all at once, the rest line by line."""
+        """Count the lines of a block: labels all at once, then what most lines need, then what few do."""
         found = self.found
         found.experiments.update([_text(line.experiment_id) for line in batch])
         found.models.update([(line.model_requested, _or_none(line.model)) for line in batch])
         found.keys.update([line.key_fp for line in batch if line.key_fp is not None])
         found.lacking += sum(map(_lacks_a_field, batch))
+        responses, finals = self._responses, self._finals
         for line in batch:
             self._date(line)
-            self._count_tokens(line)
-            self._count_call(line)
+            if line.response_id and responses.setdefault(line.response_id, line.call_id) != line.call_id:
+                found.doubled_responses[line.response_id] += 1
+            if line.final and line.call_id:
+                if line.call_id in finals:
+                    found.doubled_finals += 1
+                finals.add(line.call_id)
+            if not _is_plain(line):
+                self._count_tokens(line)
+                self._count_attempt(line)
 
     def _date(self, line: _Line) -> None:
-        stamp = line.timestamp
-        if not isinstance(stamp, str):
-            self.found.undated += 1
-            return
-        if stamp[-1:] != "Z":
+        found, stamp, total = self.found, line.timestamp, line.total_tokens
+        if not isinstance(stamp, str) or stamp[-1:] != "Z":
             try:
-                stamp = parse_timestamp(stamp).astimezone(UTC).isoformat()
+                stamp = parse_timestamp(str(stamp)).astimezone(UTC).isoformat()
             except ValueError:
-                self.found.undated += 1
+                found.undated += 1
                 return
-        total = line.total_tokens
-        if isinstance(total, int | float):
-            self.found.tokens_by_minute[stamp[:_MINUTE]] += int(total)
-        if stamp > self._latest:
-            # ISO text of one zone sorts as time does; dates are computed only where the minute moves on.
-            if stamp[:_MINUTE] != self._latest[:_MINUTE]:
-                self._limit = _earlier(stamp)
-            self._latest = self.found.latest = stamp
+        minute = stamp[:_MINUTE]
+        if total.__class__ is int or isinstance(total, int | float):
+            found.tokens_by_minute[minute] += int(total)
+        # ISO text of one zone sorts as time does; dates are computed only where the minute moves on.
+        if stamp > found.latest:
+            found.latest = stamp
+            if minute != self._minute:
+                self._minute, self._limit = minute, _earlier(stamp)
         elif stamp < self._limit:
-            self.found.disorder += 1
+            found.disorder += 1
 
     def _count_tokens(self, line: _Line) -> None:
         found = self.found
@@ -180,8 +185,7 @@ class _State:
                 found.wrong_totals += 1
             if line.cached_tokens is not None and line.cached_tokens > prompt:
                 found.cached_over_prompt += 1
-        answered = line.status in ("ok", "incomplete", None)
-        if answered:
+        if line.status in ("ok", "incomplete", None):
             if not known:
                 found.no_usage += 1
             elif total == 0 or (completion == 0 and line.status == "ok"):
@@ -199,20 +203,28 @@ class _State:
         if line.usage_flags:
             found.flags.update(line.usage_flags)
 
-    def _count_call(self, line: _Line) -> None:
-        found = self.found
-        if line.response_id:
-            first = self._responses.setdefault(line.response_id, line.call_id)
-            if first != line.call_id:
-                found.doubled_responses[line.response_id] += 1
-        if line.final and line.call_id:
-            if line.call_id in self._finals:
-                found.doubled_finals += 1
-            self._finals.add(line.call_id)
+    def _count_attempt(self, line: _Line) -> None:
         if line.attempt is not None and line.attempt > 1:
-            found.retries[_text(line.strategy)] += 1
+            self.found.retries[_text(line.strategy)] += 1
         if line.status in ("error", "cancelled") and line.total_tokens:
-            found.failed_with_tokens += 1
+            self.found.failed_with_tokens += 1
+
+
+def _is_plain(line: _Line) -> bool:
+    """True for the line of a call that went well at once, whose numbers agree: nine of ten lines."""
+    return (
+        line.status == "ok"
+        and line.usage_source == "server"
+        and line.usage_final is True
+        and line.attempt == 1
+        and line.gateway_cache == "none"
+        and not line.usage_flags
+        and not line.cached_tokens
+        and line.prompt_tokens.__class__ is int
+        and line.completion_tokens.__class__ is int
+        and line.completion_tokens != 0
+        and line.prompt_tokens + line.completion_tokens == line.total_tokens
+    )
 
 
 def _lacks_a_field(line: _Line) -> bool:
