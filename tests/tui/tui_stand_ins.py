@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 
+from elometer.core.limits import Boundary
+from elometer.jobs.profiles import ProfileRow
+from elometer.profiles.presets import Preset
 from elometer.rating.fit import FitResult, TokenUse, fit
 from elometer.rating.records import read_records
 from elometer.tui.verbs import Verbs
@@ -57,6 +60,7 @@ class StandIns(Verbs):
     asked: list[tuple[str, object]] = field(default_factory=list)
     fit: object = None
     found: list[object] = field(default_factory=list)
+    fixed: bool = False  # profiles that never change, for pictures
 
     def start_demo(self) -> Path:
         self.asked.append(("demo", None))
@@ -73,6 +77,23 @@ class StandIns(Verbs):
 
     def current_fit(self, folder: Path) -> object:
         return self.fit
+
+    def profiles(self) -> list[ProfileRow]:
+        if not self.fixed:
+            return list(super().profiles())
+        limits = Boundary(("model-1",), 200_000, 4)
+        return [
+            ProfileRow(
+                name, tool, "https://gateway.example", url, "eval", "a1b2c3d4", active, (), limits, "model-1"
+            )
+            for name, tool, url, active in (
+                ("gateway-cc", "claude-code", "https://gateway.example", True),
+                ("gateway-cx", "codex", "https://gateway.example/v1", False),
+            )
+        ]
+
+    def presets(self) -> list[Preset]:
+        return [] if self.fixed else list(super().presets())
 
     def active_profiles(self) -> dict[str, str]:
         return {"claude-code": "gateway-cc", "codex": "gateway-cx"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,14 +36,20 @@ class Moment:
 
 
 def story(
-    tasks: int = 12, runs: int = 2, seed: int = 1, *, end: bool = True, stranger: bool = False
+    tasks: int = 12,
+    runs: int = 2,
+    seed: int = 1,
+    *,
+    end: bool = True,
+    stranger: bool = False,
+    begin: datetime = BEGIN,
 ) -> Iterator[Moment]:
     """All lines of a start, in order of time."""
     draw = random.Random(seed)
     now = 0.0
 
     def event(cls: type[ev.Event], **fields: object) -> Moment:
-        made = cls(at=timestamp(BEGIN + timedelta(seconds=now)), **fields)
+        made = cls(at=timestamp(begin + timedelta(seconds=now)), **fields)
         return Moment(now, "events.jsonl", ev.encode(made) + b"\n")
 
     blocks = tasks * runs
@@ -159,16 +166,14 @@ def write_ledger(path: Path, lines: int) -> Path:
     return path
 
 
-def replay(folder: Path, speed: float) -> None:
+def replay(folder: Path, speed: float, stop: threading.Event | None = None) -> None:
     """Write the story as it would have happened, `speed` times as fast, with today's times."""
     folder.mkdir(parents=True, exist_ok=True)
-    global BEGIN
-    BEGIN = datetime.now(UTC)
+    stop = stop or threading.Event()
     begin = time.monotonic()
-    for moment in story(tasks=40):
-        wait = moment.at / speed - (time.monotonic() - begin)
-        if wait > 0:
-            time.sleep(wait)
+    for moment in story(tasks=40, begin=datetime.now(UTC)):
+        if stop.wait(max(0.0, moment.at / speed - (time.monotonic() - begin))):
+            return
         with (folder / moment.name).open("ab") as file:
             file.write(moment.line)
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from textual.containers import Container
 
 from elometer.core.text import gettext as _
 from elometer.tui.fits import is_claim
+
+
+# A drawing is about 3 KB for the terminal: every few seconds is enough to watch whiskers narrow.
+PAUSE_S = 5.0
 
 
 class Curve(Container):
@@ -18,13 +23,17 @@ class Curve(Container):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._drawn: tuple[int, str] | None = None
+        self._next = 0.0
 
-    def show(self, fit: Any, version: int) -> None:
-        """Draw a fit, unless it is drawn already."""
+    def show(self, fit: Any, version: int, *, moving: bool = False) -> None:
+        """Draw a fit, unless it is drawn already; while fits keep coming, not every one of them."""
         drawn = (version, self.app.theme)
         if fit is None or drawn == self._drawn or not self.display or not self.region.height:
             return
-        self._drawn = drawn
+        now = time.monotonic()
+        if moving and now < self._next:
+            return
+        self._drawn, self._next = drawn, now + PAUSE_S
         from elometer.rating.economics import best_of_n_doubling
         from elometer.tui.widgets.elo_plot import EloPlot, Point
 

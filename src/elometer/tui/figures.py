@@ -14,7 +14,7 @@ def count(number: float | None) -> str:
 
 
 def compact(number: float | None) -> str:
-    """At most five characters: `999`, `1.2k`, `23k`, `1.2M`."""
+    """At most five characters: `999`, `1.2k`, `200k`, `23.4M`."""
     if number is None:
         return UNKNOWN
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):

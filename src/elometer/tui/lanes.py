@@ -13,9 +13,9 @@ from elometer.tui.session import LaneRates, remaining_seconds
 from elometer.tui.widgets.lines import Line, Piece, fit_cells
 from elometer.tui.widgets.rows import Column, Row
 
+BAR_CELLS = 20
 COLUMNS = (
     Column("strategy", _("strategy"), 10, "left", grow=8),
-    Column("bar", "", 14, "left", drop=9),
     Column("calls", _("calls"), 9),
     Column("flying", _("fly"), 3),
     Column("waiting", _("wait"), 4, drop=4),
@@ -26,9 +26,12 @@ COLUMNS = (
     Column("rate", _("tok/s"), 6, drop=3),
     Column("score", _("score"), 5),
     Column("estimated", _("est."), 6, drop=8),
+    Column("bar", "", BAR_CELLS, "left", drop=9),
 )
 
-LABEL = 16  # cells of the words before a bar, so that bars stand under one another
+WIDE_WORDS = 56  # cells of the words before a bar, so that bars stand under one another
+LONGEST_BAR = 40
+NEARLY_SPENT = 0.9
 
 PHASES = {
     "idle": _("idle"),
@@ -64,7 +67,7 @@ def _lane_row(lane: Lane, rates: LaneRates, ended: bool) -> Row:
         lane.strategy,
         {
             "strategy": lane.strategy,
-            "bar": bar(fraction, 14),
+            "bar": bar(fraction, BAR_CELLS),
             "calls": f"{compact(lane.done)}/{compact(lane.planned)}",
             "flying": str(lane.in_flight),
             "waiting": str(lane.waiting),
@@ -93,27 +96,33 @@ def header_lines(state: RunState, now: float, width: int, cap_wanted: int | None
 
 def _progress(state: RunState, now: float, width: int) -> Line:
     fraction = state.blocks_done / state.blocks if state.blocks else 0.0
-    text = _("blocks {done}/{planned}").format(done=count(state.blocks_done), planned=count(state.blocks))
-    text = " " + fit_cells(text, LABEL)
-    elapsed = (
-        None
-        if state.started_at is None
-        else (state.last_at or now if state.ended else now) - state.started_at
-    )
-    rest = [share(fraction)]
+    words = [
+        _("blocks {done}/{planned}").format(done=count(state.blocks_done), planned=count(state.blocks)),
+        share(fraction),
+    ]
     if state.ended:
-        rest.append(_("took {time}").format(time=duration(elapsed)))
+        words.append(_("took {time}").format(time=duration(_elapsed(state, now))))
     else:
-        rest.append(_("ETA {time}").format(time=duration(remaining_seconds(state, now))))
-        rest.append(_("{rate} tok/s").format(rate=compact(state.tokens_per_second(now))))
+        words.append(_("ETA {time}").format(time=duration(remaining_seconds(state, now))))
+        words.append(_("{rate} tok/s").format(rate=compact(state.tokens_per_second(now))))
     if width >= 76:
-        rest.append(_("{tokens} tokens").format(tokens=count(state.total_tokens)))
-    tail = "  " + "  ".join(rest)
-    return ((text + "  ", ""), (bar(fraction, _bar_width(text, tail, width)), "bar"), (tail, ""))
+        words.append(_("{tokens} tokens").format(tokens=count(state.total_tokens)))
+    return _with_bar("  ".join(words), fraction, width, "bar")
 
 
-def _bar_width(text: str, tail: str, width: int) -> int:
-    return max(4, min(40, width - len(text) - len(tail) - 4))
+def _elapsed(state: RunState, now: float) -> float | None:
+    if state.started_at is None:
+        return None
+    return (state.last_at or now if state.ended else now) - state.started_at
+
+
+def _with_bar(words: str, fraction: float, width: int, style: str) -> Line:
+    """Words, then a bar: it stands at the right because it changes least, and a line is sent from its left."""
+    cells = min(WIDE_WORDS, width - 12)
+    return (
+        (" " + fit_cells(words, cells) + "  ", ""),
+        (bar(fraction, min(LONGEST_BAR, width - cells - 4)), style),
+    )
 
 
 def _budget(state: RunState, width: int) -> Line:
@@ -122,17 +131,13 @@ def _budget(state: RunState, width: int) -> Line:
         return ()
     if state.budget_share is None or not opened.budget_tokens:
         return ((" " + _("budget not set, spent {spent}").format(spent=count(state.spent_tokens)), "muted"),)
-    spent = opened.spent_today + state.spent_tokens
-    text = " " + fit_cells(_("budget today"), LABEL)
-    tail = "  " + _("{share} of {budget}, spent {spent}").format(
-        share=share(state.budget_share), budget=count(opened.budget_tokens), spent=count(spent)
+    words = _("budget {share} of {budget} today, spent {spent}").format(
+        share=share(state.budget_share),
+        budget=count(opened.budget_tokens),
+        spent=count(opened.spent_today + state.spent_tokens),
     )
-    style = "warning" if state.budget_share >= 0.9 else ""
-    return (
-        (text + "  ", ""),
-        (bar(state.budget_share, _bar_width(text, tail, width)), style or "bar"),
-        (tail, style),
-    )
+    style = "warning" if state.budget_share >= NEARLY_SPENT else "bar"
+    return _with_bar(words, state.budget_share, width, style)
 
 
 def _concurrency(state: RunState, cap_wanted: int | None) -> Line:

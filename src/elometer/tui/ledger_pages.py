@@ -94,7 +94,7 @@ def ledger_row(number: int, line: bytes) -> Row:
         record = None
     if not isinstance(record, dict):
         start = line[:60].decode("utf-8", errors="replace")
-        cells = {"strategy": _("bad line"), "task": start, "status": "! " + _("unreadable")}
+        cells = {"task": start, "status": "! " + _("bad line")}
         return Row(str(number), cells, style="error")
     status = str(record.get("status") or record.get("error_class") or "")
     style = "" if status in _GOOD else "warning"

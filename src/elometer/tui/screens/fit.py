@@ -84,7 +84,7 @@ class FitPane(Pane):
         if shown != self._shown:
             self._shown = shown
             self._fill(fit, width)
-        self.query_one(Curve).show(fit, session.fit_version)
+        self.query_one(Curve).show(fit, session.fit_version, moving=session.running)
 
     def _fill(self, fit: Any, width: int) -> None:
         sets = pages(width)

@@ -28,8 +28,21 @@ def fit_cells(text: str, width: int, align: str = "left") -> str:
     return gap + text if align == "right" else text + gap
 
 
-def _cells(line: Line) -> int:
-    return sum(cell_len(text) for text, _style in line)
+def _changed_cells(before: Line, after: Line) -> int:
+    """How many cells from the left have to be sent again: what follows the last difference stays."""
+    old, new = _text(before), _text(after)
+    if [style for _piece, style in before] != [style for _piece, style in after] or cell_len(old) != cell_len(
+        new
+    ):
+        return max(cell_len(old), cell_len(new))
+    same = 0
+    while same < min(len(old), len(new)) and old[-1 - same] == new[-1 - same]:
+        same += 1
+    return cell_len(new[: len(new) - same])
+
+
+def _text(line: Line) -> str:
+    return "".join(text for text, _style in line)
 
 
 class Lines(ScrollView, can_focus=False):
@@ -65,7 +78,7 @@ class Lines(ScrollView, can_focus=False):
 
     def text(self) -> str:
         """What can be read on it, without styles."""
-        return "\n".join("".join(text for text, _style in line) for line in self._lines)
+        return "\n".join(map(_text, self._lines))
 
     def set_lines(self, lines: Sequence[Line]) -> None:
         """Show other lines; repaints those that differ, and lays out again only if their number changed."""
@@ -77,7 +90,7 @@ class Lines(ScrollView, can_focus=False):
             return
         for y, (before, after) in enumerate(zip(old, new, strict=True)):
             if before != after:
-                self.refresh_line(y, max(_cells(before), _cells(after)))
+                self.refresh_line(y, _changed_cells(before, after))
 
     def refresh_line(self, y: int, width: int | None = None) -> None:
         """Repaint one line, if it is on the screen; its first `width` cells where the rest stays blank."""

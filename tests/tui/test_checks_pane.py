@@ -1,0 +1,63 @@
+"""Checks: sign and word, evidence of the chosen row, asked again one by one."""
+
+from __future__ import annotations
+
+from conftest import MakeApp
+from test_panes import settle
+from tui_stand_ins import StandIns
+
+from elometer.tui.app import ElometerApp
+from elometer.tui.terminal import Terminal
+from elometer.tui.verbs import Verbs
+from elometer.tui.widgets.lines import Lines
+from elometer.tui.widgets.rows import Rows
+
+
+async def test_rows_stand_by_family_with_sign_and_word(make_app: MakeApp) -> None:
+    app = make_app(None, "checks")
+    async with app.run_test(size=(120, 36)) as pilot:
+        await settle(pilot)
+        rows = app.screen.query_one("#checks", Rows).rows
+        assert [row.heading or row.cells["status"] for row in rows] == [
+            "key", "✓ pass", "✗ fail", "url", "! warn", "models", "? unknown",
+        ]  # fmt: skip
+        summary = app.screen.query_one("#check-summary", Lines).text()
+        assert summary.split("  ")[:2] == ["✗ 1 fail", "! 1 warn"]
+        await pilot.press("down")
+        await pilot.pause()
+        evidence = app.screen.query_one("#evidence", Lines).text()
+        for words in ("are both set", "cause", "unset ANTHROPIC_API_KEY"):
+            assert words in evidence
+
+
+async def test_one_is_asked_again_with_the_answers_of_the_others(
+    make_app: MakeApp, stand_ins: StandIns
+) -> None:
+    app = make_app(None, "checks")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        asked: list[tuple[object, object]] = []
+        original = stand_ins.checks
+
+        def note(folder, *, only=(), known=None):
+            asked.append((only, known))
+            return original(folder, only=only, known=known)
+
+        stand_ins.checks = note
+        await pilot.press("down", "r")
+        await settle(pilot)
+        (only, known) = asked[0]
+        assert only == ("key.two",)
+        assert known["key.set"] == "pass"
+        assert len(app.screen.query_one("#checks", Rows).rows) == 7
+        await pilot.press("R")
+        await settle(pilot)
+        assert asked[1] == ((), None)
+
+
+async def test_the_real_checks_answer(home: object) -> None:
+    app = ElometerApp(None, verbs=Verbs(), terminal=Terminal(), first="checks")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        rows = [row for row in app.screen.query_one("#checks", Rows).rows if not row.heading]
+        assert len(rows) >= 20

@@ -1,0 +1,154 @@
+"""Profiles: store and presets in sight, a profile added by the form, no key value anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from conftest import MakeApp
+from test_panes import settle
+from textual.widgets import Input, Select
+
+from elometer.core.limits import Boundary
+from elometer.core.paths import data_folder
+from elometer.jobs.profiles import list_profiles, presets
+from elometer.profiles.model import Profile
+from elometer.tui.app import ElometerApp
+from elometer.tui.profile_rows import boundary_text
+from elometer.tui.terminal import Terminal
+from elometer.tui.verbs import Verbs
+from elometer.tui.widgets.lines import Lines
+from elometer.tui.widgets.rows import Rows
+
+
+def real_app() -> ElometerApp:
+    return ElometerApp(None, verbs=Verbs(), terminal=Terminal(), first="profiles")
+
+
+def store(verbs: Verbs, name: str, tool: str = "codex", url: str = "https://gateway.example/api") -> None:
+    verbs.add_profile(tool=tool, name=name, base_url=url, key="eval", key_source="env:EVAL_KEY", model="m-1")
+
+
+async def test_presets_are_offered_with_the_url_that_each_tool_is_given() -> None:
+    app = real_app()
+    async with app.run_test(size=(120, 36)) as pilot:
+        await settle(pilot)
+        cells = {row.key: row.cells for row in app.screen.query_one("#profiles", Rows).rows}
+        profiles = [profile for preset in presets() for profile in preset.profiles]
+        assert len(profiles) >= 7
+        assert data_folder("sample_profiles").is_dir()
+        for profile in profiles:
+            assert cells[f"preset:{profile.tool}:{profile.name}"]["url"] == profile.effective_url
+
+
+async def test_store_stands_by_tool_and_the_filter_narrows_it() -> None:
+    for tool in ("codex", "claude-code"):
+        store(Verbs(), f"mine-{tool}", tool)
+    app = real_app()
+    async with app.run_test(size=(120, 36)) as pilot:
+        await settle(pilot)
+        table = app.screen.query_one("#profiles", Rows)
+        assert [row.key for row in table.rows][:4] == [
+            "heading:claude-code", "store:claude-code:mine-claude-code", "heading:codex", "store:codex:mine-codex",
+        ]  # fmt: skip
+        cells = {row.key: row.cells for row in table.rows}
+        assert cells["store:claude-code:mine-claude-code"]["url"] == "https://gateway.example/api"
+        assert cells["store:codex:mine-codex"]["url"] == "https://gateway.example/api/v1"
+        await pilot.press("slash", *"mine codex")
+        await settle(pilot)
+        assert [row.key for row in table.rows] == ["heading:codex", "store:codex:mine-codex"]
+        await pilot.press("enter", "escape")
+        await settle(pilot)
+        assert len(table.rows) > 4
+
+
+async def test_form_saves_what_was_typed() -> None:
+    app = real_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("a")
+        await pilot.pause()
+        form = app.screen
+        form.query_one("#tool", Select).value = "codex"
+        for name, text in (
+            ("name", "gateway-cx"), ("base_url", "https://gateway.example"), ("key", "eval"),
+            ("key_source", "env:EVAL_KEY"), ("model", "m-1"),
+        ):  # fmt: skip
+            form.query_one(f"#{name}", Input).value = text
+        await pilot.pause()
+        assert "codex is given  https://gateway.example/v1" in form.query_one("#effective", Lines).text()
+        await pilot.press("f2")
+        await settle(pilot)
+        (row,) = list_profiles()
+        assert (row.name, row.tool, row.base_url) == ("gateway-cx", "codex", "https://gateway.example")
+        assert (row.key_label, row.model) == ("eval", "m-1")
+        shown = app.screen.query_one("#profiles", Rows).text()
+        assert "gateway-cx" in shown
+
+
+async def test_form_says_what_keeps_a_profile_out_and_loses_nothing() -> None:
+    app = real_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("a")
+        await pilot.pause()
+        form = app.screen
+        form.query_one("#base_url", Input).value = "not a url"
+        await pilot.press("f2")
+        await pilot.pause()
+        assert app.screen is form
+        assert form.query_one("#problems", Lines).text().strip()
+        assert form.query_one("#base_url", Input).value == "not a url"
+        assert list_profiles() == []
+        await pilot.press("f10")
+        await settle(pilot)
+        assert app.pane is not None
+
+
+async def test_a_key_value_typed_as_a_source_is_refused_and_stays_out_of_every_file(home: Path) -> None:
+    value = "sk-planted-0123456789abcdef"
+    app = real_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("a")
+        await pilot.pause()
+        form = app.screen
+        for name, text in (
+            ("name", "leaky"),
+            ("base_url", "https://gateway.example"),
+            ("key", "eval"),
+            ("key_source", value),
+        ):
+            form.query_one(f"#{name}", Input).value = text
+        await pilot.press("f2")
+        await settle(pilot)
+        assert app.screen is form
+        assert value not in form.query_one("#problems", Lines).text()
+    held = [path for path in home.rglob("*") if path.is_file() and value.encode() in path.read_bytes()]
+    assert held == []
+
+
+async def test_two_hundred_profiles_at_80x24(make_app: MakeApp) -> None:
+    from elometer.profiles.store import Store
+
+    with Store.editing() as edited:
+        for at in range(200):
+            edited.add(Profile(name=f"p{at:03}", tool="codex", base_url="https://gateway.example"))
+    app = real_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        table = app.screen.query_one("#profiles", Rows)
+        assert sum(row.key.startswith("store:") for row in table.rows) == 200
+        await pilot.press("pagedown", "pagedown")
+        await asyncio.sleep(0)
+        assert (table.current or "").startswith("store:codex:p0")
+
+
+def test_boundary_shows_only_what_is_set() -> None:
+    from datetime import UTC, datetime
+
+    now = datetime(2026, 11, 29, tzinfo=UTC)
+    full = Boundary(("a", "b"), 200_000, 4, datetime(2026, 12, 11, tzinfo=UTC))
+    assert boundary_text(full, now) == "2 models 4∥ 200k/d 12 d left"
+    assert boundary_text(Boundary()) == "–"
+    assert boundary_text(Boundary(expires_at=datetime(2026, 11, 1, tzinfo=UTC)), now) == "expired"
