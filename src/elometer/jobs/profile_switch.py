@@ -135,7 +135,7 @@ def drift(
         shown = key_state(key, env, run_commands=False).fingerprint
         if shown is not None:
             labels.setdefault(shown, []).append(key.label)
-    return tool_states(store, journal.load(), labels, env, folder or Path.cwd())
+    return tool_states(store, journal.settled(), labels, env, folder or Path.cwd())
 
 
 def pristine_files() -> dict[str, journal.Pristine]:

@@ -176,14 +176,18 @@ def _ensure_key(store: Store, label: str | None, source: str | None) -> None:
         store.set_key(replace(store.keys[label], source=source))
 
 
-def edit_profile(name: str, tool: str | None = None, **changes: Any) -> Profile:
-    """Change fields of a profile. A variable that repeats the base URL follows a new base URL."""
+def edit_profile(name: str, tool: str | None = None, /, **changes: Any) -> Profile:
+    """Change fields of a profile. Variables that repeat the base URL, and the key's own, follow."""
     with Store.editing() as store:
         old = store.profile(name, tool)
         if "base_url" in changes:
             new = replace(old, base_url=changes["base_url"])
             follow = {old.base_url: new.base_url, old.effective_url: new.effective_url}
             changes.setdefault("env", {k: follow.get(v, v) for k, v in old.env.items()})
+        if "key_env" in changes and old.env_names is not None:
+            variable = replace(old, key_env=changes["key_env"]).key_variable
+            names = (variable if n == old.key_variable else n for n in old.env_names)
+            changes.setdefault("env_names", tuple(names))
         return store.edit(name, tool, **changes)
 
 

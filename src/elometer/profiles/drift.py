@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elometer.core.errors import ElometerError
+from elometer.core.redact import redact
 from elometer.core.text import gettext as _
 from elometer.profiles import live, live_file
 from elometer.profiles.clients import claude_code, codex, openai_compatible
@@ -95,7 +96,7 @@ def _claude(
         path=str(path),
         profile=record.profile if record else None,
         base_url=show(claude_code, claude_code.URL, values.get(claude_code.URL)),
-        model=values.get("ANTHROPIC_MODEL") or None,
+        model=redact(values["ANTHROPIC_MODEL"]) if values.get("ANTHROPIC_MODEL") else None,
         fingerprint=_print_of(sent),
         key_labels=_whose(_print_of(sent), labels),
         drift=tuple(_drift(claude_code.TOOL, record, store, environ)),
@@ -126,7 +127,7 @@ def _codex(
         path=str(path),
         profile=record.profile if record else None,
         base_url=show(codex, "base_url", str(table["base_url"])) if "base_url" in table else None,
-        model=model if isinstance(model, str) else None,
+        model=redact(model) if isinstance(model, str) else None,
         fingerprint=_print_of(sent),
         key_labels=_whose(_print_of(sent), labels),
         drift=tuple(_drift(codex.TOOL, record, store, environ)),
@@ -140,6 +141,7 @@ def _openai(store: Store, labels: Mapping[str, list[str]], environ: Environ) -> 
         (p for p in store.profiles if p.tool == openai_compatible.TOOL and p.name == store.default), None
     )
     sent = environ.get(openai_compatible.KEY)
+    model = environ.get(openai_compatible.MODEL)
     url = environ.get(openai_compatible.URL)
     drift = []
     if default is not None and url is not None and url.rstrip("/") != default.effective_url:
@@ -159,7 +161,7 @@ def _openai(store: Store, labels: Mapping[str, list[str]], environ: Environ) -> 
         path=None,
         profile=store.default,
         base_url=show(codex, "base_url", url),
-        model=environ.get(openai_compatible.MODEL),
+        model=redact(model) if model else None,
         fingerprint=_print_of(sent),
         key_labels=_whose(_print_of(sent), labels),
         drift=tuple(drift),

@@ -119,6 +119,15 @@ def opened() -> Iterator[Journal]:
         yield journal
 
 
+def settled() -> Journal:
+    """The journal for planning and for looking at; what a killed process left behind is settled first."""
+    journal = load()
+    if journal.pending is not None:
+        with opened() as journal:
+            pass
+    return journal
+
+
 def _settle(journal: Journal) -> None:
     pending = journal.pending
     if pending is None:

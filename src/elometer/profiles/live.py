@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+from elometer.core.redact import register
 from elometer.core.text import gettext as _
 from elometer.profiles.clients import claude_code, codex
 from elometer.profiles.model import Profile
+from elometer.profiles.validate import looks_secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,11 @@ def read_settings(rank: str, path: Path) -> Layer | None:
         return Layer(rank, path, problem=str(error))
     if not isinstance(settings, dict):
         return Layer(rank, path, problem=_("not an object"))
-    return Layer(rank, path, settings)
+    layer = Layer(rank, path, settings)
+    for name, value in layer.env.items():
+        if looks_secret(name):
+            register(value)
+    return layer
 
 
 def claude_layers(environ: Mapping[str, str], folder: Path) -> list[Layer]:

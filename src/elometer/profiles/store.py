@@ -115,7 +115,7 @@ class Store:
         self._check(profile)
         self.profiles.append(profile)
 
-    def edit(self, name: str, tool: str | None = None, **changes: Any) -> Profile:
+    def edit(self, name: str, tool: str | None = None, /, **changes: Any) -> Profile:
         """Change fields of a profile in its place; returns the new one. Raises UsageError."""
         old = self.profile(name, tool)
         new = replace(old, **changes)

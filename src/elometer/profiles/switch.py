@@ -114,7 +114,7 @@ def plan_switch(profile: Profile, key: str, environ: Mapping[str, str], state: J
     Three things are compared: what the file says, what we wrote last time, what the profile wants. A field
     that only an earlier profile wanted goes back to what stood there before us, unless someone changed it.
     """
-    state = state or journal.load()
+    state = state or journal.settled()
     client = CLIENTS[profile.tool]
     live = live_file.read(client.live_path(environ))
     record = state.records.get(str(live.target))
@@ -225,7 +225,7 @@ def _mode_notes(live: LiveFile, mode: int) -> list[str]:
 
 def plan_default(profile: Profile, store: Store, state: Journal | None = None) -> Plan:
     """A switch of an OpenAI-compatible profile: no file, it becomes the store's default."""
-    state = state or journal.load()
+    state = state or journal.settled()
     entry = Entry(
         seq=state.next_seq,
         at=timestamp(),

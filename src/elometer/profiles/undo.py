@@ -22,7 +22,7 @@ def plan_undo(state: Journal | None = None) -> Plan:
     Where the file is still as we left it, its old bytes and mode come back. Where someone edited it since,
     only the fields that still hold what we wrote go back, and the rest stays.
     """
-    state = state or journal.load()
+    state = state or journal.settled()
     if not state.entries:
         raise UsageError(_("There is no switch to take back."), fix="elometer profile list")
     entry = state.entries[-1]

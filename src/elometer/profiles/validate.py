@@ -140,7 +140,7 @@ def _env_problems(profile: Profile) -> Iterator[Problem]:
             yield _fail("env_name", _("'{name}' is no variable name.").format(name=name))
         elif owner is not None and owner != profile.tool and name != profile.key_env:
             yield _crossing(profile, name)
-        elif profile.tool == "claude-code" and name in _CLAUDE_CREDENTIALS:
+        elif profile.tool == "claude-code" and name in _CLAUDE_CREDENTIALS and value:
             yield _fail(
                 "two_credentials",
                 _("Claude Code sends both {a} and {b} where both are set.").format(
