@@ -229,6 +229,31 @@ async def test_tls_spoken_to_a_plain_port() -> None:
     assert (answer.attempt.error_class, len(recorder.attempts)) == ("net_tls_protocol", 1)
 
 
+async def test_a_kept_connection_that_was_closed_is_no_failed_attempt() -> None:
+    # llama.cpp's server closes after each stream in spite of its Keep-Alive header.
+    requests: list[int] = []
+
+    async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for number in (1, 2):
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = next(line for line in head.split(b"\r\n") if line.startswith(b"content-length"))
+            await reader.readexactly(int(length.split()[1]))
+            requests.append(number)
+            if number == 1:
+                writer.write(
+                    b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(chat_body()) + chat_body()
+                )
+        writer.close()
+
+    recorder = Recorder()
+    server = await asyncio.start_server(answer_once, "127.0.0.1", 0)
+    async with server, recorder.client(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}") as client:
+        for number in range(3):
+            assert (await recorder.send(client, call(f"c{number}", stream=False))).text == "42"
+    assert [attempt.status for attempt, _text in recorder.attempts] == ["ok"] * 3
+    assert requests == [1, 2, 1, 2, 1]
+
+
 async def test_a_server_that_goes_on_after_its_end_marker_adds_no_latency() -> None:
     script = Script(headers=STREAM, pieces=[*GOOD_STREAM.pieces, "hang"])
     _recorder, answer, _gateway = await one(script)
