@@ -50,6 +50,12 @@ def test_what_depends_on_a_failure_is_not_asked() -> None:
     assert (found["b"].status, found["b"].evidence) == ("unknown", ("not asked: a failed",))
 
 
+def test_what_was_not_asked_blocks_what_comes_after_it() -> None:
+    failing = check("a", lambda context: Result("fail", (), "cause", "fix"))
+    found = rows([failing, check("b", after=("a",)), check("c", after=("b",))])
+    assert found["c"].evidence == ("not asked: a failed",)
+
+
 def test_an_earlier_answer_counts_when_one_check_is_asked_again() -> None:
     again = [check("b", after=("a",))]
     assert rows(again)["b"].status == "pass"

@@ -161,3 +161,19 @@ def test_nothing_of_a_static_check_touches_the_network(
     )
     assert code == 0
     assert not [row for row in json.loads(out) if any("itself broke" in line for line in row["evidence"])]
+
+
+@pytest.mark.parametrize("spoilt", [KEY + "\n", KEY + "\u200b", f'"{KEY}"', "YOUR_API_KEY"])
+def test_a_key_that_cannot_be_sent_is_not_sent(
+    elometer: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoilt: str
+) -> None:
+    monkeypatch.setenv("EVAL_KEY", spoilt)
+    with demo() as url:
+        file = experiment(tmp_path, url)
+        assert elometer("probe", str(file))[0] == 3
+        assert elometer("probe", "--base-url", url, "--key-env", "EVAL_KEY")[0] == 3
+        code, out, _err = elometer("check", "--live", "--yes", "--json", "--experiment", str(file))
+    rows = {row["id"]: row for row in json.loads(out)}
+    assert code == 3
+    assert rows["live.reach"]["status"] == "unknown"
+    assert not (tmp_path / "bt-eval" / "imports").exists()

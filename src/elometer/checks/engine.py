@@ -158,18 +158,21 @@ def ask_all(
 
     `known` are answers of an earlier round, for checks that are asked again without those they depend on.
     """
-    answers: dict[str, Status] = dict(known or {})
+    # Check → the failed one that stands before it, itself included.
+    blocked = {name: name for name, status in (known or {}).items() if status == "fail"}
     for check in ordered(checks):
         if cancelled is not None and cancelled.is_set():
             return
-        blocker = next((name for name in check.after if answers.get(name) == "fail"), None)
+        blocker = next((blocked.get(name) for name in check.after if name in blocked), None)
         if blocker is not None:
+            blocked[check.id] = blocker  # what comes after this one has no ground either
             result: Result | None = unknown(_("not asked: {check} failed").format(check=blocker))
         else:
             result = _ask(check, context, cancelled, time_limit_s)
         if result is None:
             return
-        answers[check.id] = result.status
+        if result.status == "fail":
+            blocked[check.id] = check.id
         yield Row(check, result.redacted())
 
 

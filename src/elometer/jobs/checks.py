@@ -28,6 +28,8 @@ from elometer.profiles.model import Profile
 from elometer.profiles.store import Store, store_path
 from elometer.runs.spec import Experiment, load_experiment
 
+# What must hold before a key is put into a request.
+BEFORE_SENDING = ("key.set", "key.placeholder", "key.format")
 # Beside imported ledgers: spent, and charged to no strategy of any experiment.
 PROBE_LEDGER = Path("imports") / "probe" / "token_ledger.jsonl"
 
@@ -138,10 +140,15 @@ def stricter(first: Boundary, second: Boundary) -> Boundary:
 
 
 def _terminal() -> TerminalFacts | None:
-    if not (sys.stdout.isatty() and sys.stdin.isatty()):
+    """The terminal behind descriptors 0 and 1: the app puts another object in place of `sys.stdout`."""
+    try:
+        size = os.get_terminal_size(1)
+    except OSError:
         return None
-    size = os.get_terminal_size(sys.stdout.fileno())
-    return TerminalFacts(size.columns, size.lines, sys.stdout.encoding or "")
+    if not os.isatty(0):
+        return None
+    encoding = sys.__stdout__.encoding if sys.__stdout__ is not None else ""
+    return TerminalFacts(size.columns, size.lines, encoding)
 
 
 def run_static(
@@ -173,6 +180,18 @@ def _chosen(checks: tuple[Check, ...], only: Sequence[str]) -> tuple[Check, ...]
 def live_cost_tokens(only: Sequence[str] = ()) -> int:
     """The most that asking the live checks may spend, in tokens: one probe answers all of them."""
     return max((check.cost_tokens for check in _chosen(LIVE, only)), default=0)
+
+
+def run_live(
+    question: Question, *, only: Sequence[str] = (), cancelled: threading.Event | None = None
+) -> list[Row]:
+    """Ask the gateway; what that spends is booked. A key that cannot be sent as it stands is not sent."""
+    context = build_context(question)
+    known = {row.check.id: row.status for row in ask(context, _chosen(STATIC, BEFORE_SENDING))}
+    try:
+        return list(ask(context, _chosen(LIVE, only), cancelled=cancelled, known=known))
+    finally:
+        book_probe(context)
 
 
 def run_all(question: Question, *, live: bool, cancelled: threading.Event | None = None) -> list[Row]:

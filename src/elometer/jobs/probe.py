@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from elometer.checks.catalogue import LIVE
 from elometer.checks.context import Context
 from elometer.checks.engine import Row, ask_all
-from elometer.checks.live import REPORT
+from elometer.checks.live import REPORT, target_of
 from elometer.checks.probe_rows import CHECKS
 from elometer.checks.probing import Report, Target
 from elometer.core import paths
-from elometer.core.errors import UsageError
+from elometer.core.errors import AccessError, UsageError
 from elometer.core.redact import Secret
 from elometer.core.text import gettext as _
 from elometer.jobs.checks import Question, book_probe, build_context
-from elometer.profiles.secrets import FALLBACK, fingerprint, key_problems
+from elometer.profiles.secrets import FALLBACK, fingerprint, key_problems, refuse_unusable
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,29 +68,19 @@ def probe_url(
 
 
 def _key(key_env: str | None, environ: Mapping[str, str]) -> Secret | None:
-    from elometer.core.errors import AccessError
-
     value = environ.get(key_env or FALLBACK)
-    if not value:
-        if key_env is None:
-            return None
-        raise AccessError(
-            _("No key was found."),
-            evidence=_("{name} is not set").format(name=key_env),
-            fix=f"export {key_env}=…",
-        )
-    key = Secret(value)
-    for problem in key_problems(value):
-        if problem.severity == "fail":
-            raise AccessError(problem.message, evidence=f"env:{key_env or FALLBACK}", fix=problem.fix)
-    return key
+    if value:
+        return Secret(value)
+    if key_env is None:
+        return None
+    raise AccessError(
+        _("No key was found."),
+        evidence=_("{name} is not set").format(name=key_env),
+        fix=f"export {key_env}=…",
+    )
 
 
 def _probe(context: Context, model: str | None) -> Probed:
-    from dataclasses import replace
-
-    from elometer.checks.live import target_of
-
     target = target_of(context)
     if target is None:
         raise UsageError(
@@ -98,6 +88,9 @@ def _probe(context: Context, model: str | None) -> Probed:
             evidence=_("The experiment's gateway is part of the program."),
             fix=_("Name a profile, an experiment file, or --base-url URL."),
         )
+    if target.key is not None:
+        # A character that no header can hold would end in an error whose text repeats the key.
+        refuse_unusable(key_problems(target.key.reveal()), _("the key's source"))
     context.target = replace(target, model=model or target.model)
     try:
         rows = list(ask_all((*CHECKS, *LIVE), context))
