@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from elometer.rating.economics import best_of_n_doubling as best_of_n_doubling
+    from elometer.rating.fit import elo_ratings as elo_ratings
     from elometer.rating.fit import fit_records as fit_records
     from elometer.rating.options import FitOptions as FitOptions
     from elometer.rating.pairs import BlockScores as BlockScores
@@ -35,6 +36,7 @@ _PLACES = {
     "best_of_n_doubling": "economics",
     "count_blocks": "pairs",
     "csv_text": "report",
+    "elo_ratings": "fit",
     "fit_json": "report",
     "fit_records": "fit",
     "pair_blocks": "pairs",

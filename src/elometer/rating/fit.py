@@ -15,7 +15,7 @@ from elometer.rating.estimate import Estimate, Interval, contrast
 from elometer.rating.graph import WinGraph
 from elometer.rating.options import FitOptions
 from elometer.rating.per_task import fit_per_task
-from elometer.rating.pooled import fit_pooled, graph_of, require_maximum
+from elometer.rating.pooled import ability, fit_pooled, graph_of, require_maximum
 from elometer.rating.records import Floats, RecordSet
 from elometer.rating.report import csv_text, fit_json, text_table
 from elometer.rating.result import FitResult, FitWarning, Name, StrategyFit, Unbounded, take_apart
@@ -63,7 +63,7 @@ def fit(records: RecordSet, tokens: TokenUse | None = None, options: FitOptions 
     names = tuple(take_apart(name) for name in records.strategies)
     anchor = _anchor(records, names, options)
     graph = graph_of(records, options)
-    components = tuple(tuple(records.strategies[s] for s in part) for part in graph.components)
+    components = _named(records, graph)
     require_maximum(graph, options, component_text(components))
     left_out: tuple[str, ...] = ()
     if options.aggregation == "pooled":
@@ -90,6 +90,27 @@ def fit(records: RecordSet, tokens: TokenUse | None = None, options: FitOptions 
 
 # The same function under a name that the package can export beside its module `fit`.
 fit_records = fit
+
+
+def elo_ratings(records: RecordSet, options: FitOptions | None = None) -> dict[str, float | None]:
+    """Elo of each strategy and nothing else, for many fits in a row; `fit` tells how far to trust them.
+
+    None for strategies that no chain of comparisons joins to the anchor. Raises UsageError as `fit` does.
+    """
+    options = options or FitOptions()
+    anchor = _anchor(records, tuple(take_apart(name) for name in records.strategies), options)
+    graph = graph_of(records, options)
+    require_maximum(graph, options, component_text(_named(records, graph)))
+    theta = ability(records, options, graph)
+    elo = options.elo_base + options.per_logit * (theta - theta[anchor])
+    return {
+        name: float(elo[s]) if graph.island_of[s] == graph.island_of[anchor] else None
+        for s, name in enumerate(records.strategies)
+    }
+
+
+def _named(records: RecordSet, graph: WinGraph) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(records.strategies[s] for s in part) for part in graph.components)
 
 
 def component_text(components: tuple[tuple[str, ...], ...]) -> str:

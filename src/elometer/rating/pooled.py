@@ -138,6 +138,20 @@ def fit_pooled(records: RecordSet, options: FitOptions, graph: WinGraph) -> Esti
     return estimate
 
 
+def ability(records: RecordSet, options: FitOptions, graph: WinGraph) -> Floats:
+    """(K,): θ alone, without what intervals need."""
+    if options.aggregation != "pooled":
+        raise UsageError(
+            _("Ratings alone are those of a pooled fit."),
+            evidence=_("Asked for {aggregation}.").format(aggregation=options.aggregation),
+            fix=_("Use fit, or aggregation pooled."),
+        )
+    if options.model != "bradley-terry":
+        return fit_pooled(records, options, graph).theta
+    cells, size = weighted_cells(records, options), len(records.strategies)
+    return np.asarray(_maximum(cells, size, options, graph)[0].theta[0], dtype=np.float64)
+
+
 def _by_tasks_again(estimate: Estimate, records: RecordSet) -> Estimate:
     """Contributions of blocks summed to those of their tasks."""
     tasks = len(records.tasks)
@@ -184,11 +198,15 @@ def _estimate(
     )
 
 
-def _fit_bradley_terry(cells: Cells, size: int, options: FitOptions, graph: WinGraph) -> Estimate:
+def _maximum(cells: Cells, size: int, options: FitOptions, graph: WinGraph) -> tuple[Maximum, Floats]:
     wins = cells.matrix(cells.first_score, size)
     wins = wins + cells.matrix(cells.games - cells.first_score, size).T
     fit = bradley_terry.fit_firth if options.penalised else bradley_terry.fit_maximum_likelihood
-    found = fit(wins[None], graph.island_of)
+    return fit(wins[None], graph.island_of), wins
+
+
+def _fit_bradley_terry(cells: Cells, size: int, options: FitOptions, graph: WinGraph) -> Estimate:
+    found, wins = _maximum(cells, size, options, graph)
     theta = found.theta[0]
     shift = bradley_terry.gauge(graph.island_of)
     spread = bradley_terry.covariance(bradley_terry.information(theta, wins + wins.T), shift)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from pathlib import Path
@@ -386,6 +387,43 @@ def _faults(
             _("the weight must be a finite number that is not negative"),
         ),
     ]
+
+
+def count_pairs(pairs: Iterable[tuple[str, str]]) -> RecordSet:
+    """See `RecordSet.from_pairs`: pairs are counted before anything else is done with them."""
+    counted = Counter(pairs)
+    names = _Codes()
+    size = len(counted)
+    winner = np.fromiter((names[pair[0]] for pair in counted), dtype=np.int64, count=size)
+    loser = np.fromiter((names[pair[1]] for pair in counted), dtype=np.int64, count=size)
+    if (winner == loser).any() or "" in names:
+        raise UsageError(
+            _("These pairs: a strategy is compared with itself, or has no name."),
+            evidence=str(next(pair for pair in counted if pair[0] == pair[1] or "" in pair)),
+            fix=_("Give pairs of two names: (winner, loser)."),
+        )
+    strategies = natural_order(names)
+    require_two_strategies(strategies, _("these pairs"))
+    place = _places(list(names), strategies)
+    order = np.argsort(place[winner] * len(strategies) + place[loser])
+    won = np.fromiter(counted.values(), dtype=np.int64, count=size)[order]
+    none = np.zeros(size, dtype=np.int64)
+    return RecordSet(
+        experiment_id=None,
+        strategies=strategies,
+        tasks=("",),
+        block_task=none[:1],
+        block_run=none[:1] + 1,
+        block_order=none[:1],
+        cell_block=none,
+        first=place[winner][order],
+        second=place[loser][order],
+        first_wins=won.astype(np.float64),
+        second_wins=none.astype(np.float64),
+        ties=none.astype(np.float64),
+        records=won,
+        tied_records=none,
+    )
 
 
 def read_file(path: Path) -> RecordSet:

@@ -109,6 +109,16 @@ class RecordSet:
         reader.add_records(records)
         return reader.finish()
 
+    @classmethod
+    def from_pairs(cls, pairs: Iterable[tuple[str, str]]) -> RecordSet:
+        """The counts of (winner, loser) pairs in memory, all in one task.
+
+        Raises UsageError for a pair of one strategy with itself, and where there are no two strategies.
+        """
+        from elometer.rating.reading import count_pairs
+
+        return count_pairs(pairs)
+
     @cached_property
     def pair_counts(self) -> PairCounts:
         """Counts per (task, pair), orientation and runs summed away."""

@@ -249,7 +249,11 @@ def text_table(result: FitResult, *, width: int = 80) -> str:
     lines = _aligned(cells)
     notes = [_head(result), *_legend(result, columns), *result.returns]
     notes.extend(f"! {each.message}" for each in result.warnings)
-    wrapped = [line for note in notes for line in textwrap.wrap(note, max(width, 20), subsequent_indent="  ")]
+    wrapped = [
+        line
+        for note in notes
+        for line in textwrap.wrap(note, max(width, 20), subsequent_indent="  ", break_on_hyphens=False)
+    ]
     return "\n".join([*lines, "", *wrapped]) + "\n"
 
 

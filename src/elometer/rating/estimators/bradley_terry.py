@@ -14,9 +14,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from elometer.rating.estimators.newton import Floats, Maximum, maximise
-
-Which = npt.NDArray[np.intp]
+from elometer.rating.estimators.newton import Floats, Maximum, Steps, Which, maximise
 
 
 def probabilities(theta: Floats) -> Floats:
@@ -30,8 +28,11 @@ def probabilities(theta: Floats) -> Floats:
 def log_likelihood(theta: Floats, wins: Floats) -> Floats:
     """(B,): Σ wins_ij log P(i beats j), in nats."""
     gaps = theta[..., :, None] - theta[..., None, :]
-    value: Floats = -(wins * np.logaddexp(0.0, -gaps)).sum(axis=(-2, -1))
-    return value
+    # log(1 + e^-x) = max(-x, 0) + log1p(e^-|x|): as exact as logaddexp, in a third of its time.
+    size = np.abs(gaps)
+    cost = np.log1p(np.exp(-size))
+    cost += 0.5 * (size - gaps)
+    return np.asarray(-np.einsum("...ij,...ij->...", wins, cost), dtype=np.float64)
 
 
 def score(theta: Floats, wins: Floats) -> Floats:
@@ -44,7 +45,10 @@ def score(theta: Floats, wins: Floats) -> Floats:
 def information(theta: Floats, games: Floats) -> Floats:
     """(B, K, K): the negative Hessian, a weighted graph Laplacian; singular along the sum of an island."""
     chance = probabilities(theta)
-    weight = games * chance * (1.0 - chance)
+    return _laplacian(games * chance * (1.0 - chance))
+
+
+def _laplacian(weight: Floats) -> Floats:
     matrix = -weight
     size = matrix.shape[-1]
     matrix[..., np.arange(size), np.arange(size)] += weight.sum(axis=-1)
@@ -84,9 +88,13 @@ def record_sandwich(theta: Floats, wins: Floats, ties: Floats) -> Floats:
 def leverage(theta: Floats, games: Floats, shift: Floats) -> Floats:
     """(B, K, K): the leverage of each pair; summed over pairs it is K minus the number of islands."""
     chance = probabilities(theta)
-    spread = covariance(information(theta, games), shift)
+    return _leverage(games * chance * (1.0 - chance), shift)
+
+
+def _leverage(weight: Floats, shift: Floats) -> Floats:
+    spread = covariance(_laplacian(weight), shift)
     own = np.diagonal(spread, axis1=-2, axis2=-1)
-    value: Floats = games * chance * (1.0 - chance) * (own[..., :, None] + own[..., None, :] - 2.0 * spread)
+    value: Floats = weight * (own[..., :, None] + own[..., None, :] - 2.0 * spread)
     return value
 
 
@@ -109,38 +117,46 @@ def fit_maximum_likelihood(
     wins: Floats, islands: npt.NDArray[np.int64], start: Floats | None = None
 ) -> Maximum:
     """θ (B, K) of the greatest likelihood; it exists where each island's win graph is strongly connected."""
-    shift = gauge(islands)
-    games = wins + np.swapaxes(wins, -1, -2)
+    shift, games, won = gauge(islands), wins + np.swapaxes(wins, -1, -2), wins.sum(axis=-1)
 
     def objective(theta: Floats, which: Which) -> Floats:
         return log_likelihood(theta, wins[which])
 
-    def gradient(theta: Floats, which: Which) -> Floats:
-        return score(theta, wins[which])
+    def climb(theta: Floats, which: Which) -> tuple[Floats, Steps]:
+        played, chance = games[which], probabilities(theta)
+        expected = played * chance
+        slope = won[which] - expected.sum(axis=-1)
 
-    def direction(theta: Floats, slope: Floats, which: Which) -> Floats:
-        return _solve(information(theta, games[which]), shift, slope)
+        def steps(rows: npt.NDArray[np.bool_]) -> Floats:
+            weight = expected[rows] * (1.0 - chance[rows])
+            return _solve(_laplacian(weight), shift, slope[rows])
 
-    return maximise(objective, gradient, direction, _start(wins, start), games.sum(axis=(-2, -1)) / 2)
+        return slope, steps
+
+    return maximise(objective, climb, _start(wins, start), games.sum(axis=(-2, -1)) / 2)
 
 
 def fit_firth(wins: Floats, islands: npt.NDArray[np.int64], start: Floats | None = None) -> Maximum:
     """θ (B, K) of the greatest penalised likelihood; finite wherever the comparisons connect an island."""
-    shift = gauge(islands)
-    games = wins + np.swapaxes(wins, -1, -2)
+    shift, games, won = gauge(islands), wins + np.swapaxes(wins, -1, -2), wins.sum(axis=-1)
 
     def objective(theta: Floats, which: Which) -> Floats:
         return log_likelihood(theta, wins[which]) + penalty(theta, games[which], shift)
 
-    def gradient(theta: Floats, which: Which) -> Floats:
-        return penalised_score(theta, wins[which], shift)
+    def climb(theta: Floats, which: Which) -> tuple[Floats, Steps]:
+        played, chance = games[which], probabilities(theta)
+        weight = played * chance * (1.0 - chance)
+        extra = _leverage(weight, shift)
+        slope = won[which] + (0.5 * extra - (played + extra) * chance).sum(axis=-1)
 
-    def direction(theta: Floats, slope: Floats, which: Which) -> Floats:
-        # With the games that the penalty adds, the step is the one of a plain fit of the augmented counts.
-        augmented = games[which] + leverage(theta, games[which], shift)
-        return _solve(information(theta, augmented), shift, slope)
+        def steps(rows: npt.NDArray[np.bool_]) -> Floats:
+            # With the games that the penalty adds, the step is that of a plain fit of the augmented counts.
+            added = extra[rows] * chance[rows] * (1.0 - chance[rows])
+            return _solve(_laplacian(weight[rows] + added), shift, slope[rows])
 
-    return maximise(objective, gradient, direction, _start(wins, start), games.sum(axis=(-2, -1)) / 2)
+        return slope, steps
+
+    return maximise(objective, climb, _start(wins, start), games.sum(axis=(-2, -1)) / 2)
 
 
 def _start(wins: Floats, start: Floats | None) -> Floats:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from elometer.rating.estimators.newton import Floats, Maximum, maximise
+from elometer.rating.estimators.newton import Floats, Maximum, Steps, maximise
 
 SCORES = (1.0, 0.5, 0.0)
 TIES = (0.0, 1.0, 0.0)
@@ -130,14 +130,16 @@ def fit_davidson(wins: Floats, ties: Floats, *, penalised: bool) -> Maximum:
         value = log_likelihood(parameters[0], wins, ties)
         return np.array([value + (penalty(parameters[0], games) if penalised else 0.0)])
 
-    def gradient(parameters: Floats, _which: object) -> Floats:
+    def climb(parameters: Floats, _which: object) -> tuple[Floats, Steps]:
         slope = score(parameters[0], wins, ties)
-        return (slope + penalty_score(parameters[0], games) if penalised else slope)[None]
+        if penalised:
+            slope = slope + penalty_score(parameters[0], games)
 
-    def direction(parameters: Floats, slope: Floats, _which: object) -> Floats:
-        matrix = information(parameters[0], games)
-        scale = max(float(np.trace(matrix)) / len(matrix), 1e-300)
-        step: Floats = np.linalg.solve(matrix + scale * shift, slope[0])[None]
-        return step
+        def steps(_rows: object) -> Floats:
+            matrix = information(parameters[0], games)
+            scale = max(float(np.trace(matrix)) / len(matrix), 1e-300)
+            return np.asarray(np.linalg.solve(matrix + scale * shift, slope)[None], dtype=np.float64)
 
-    return maximise(objective, gradient, direction, start, np.array([games.sum() / 2]))
+        return slope[None], steps
+
+    return maximise(objective, climb, start, np.array([games.sum() / 2]))

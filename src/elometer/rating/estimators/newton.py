@@ -9,6 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+Which = npt.NDArray[np.intp]
+# Which of the rows at hand are wanted, in; their Newton steps, out.
+Steps = Callable[[npt.NDArray[np.bool_]], Floats]
+
 # Plain Newton steps leave the region where the quadratic model holds: on six comparisons they diverge.
 LARGEST_STEP = 2.0  # logits
 MOST_STEPS = 200
@@ -26,17 +30,17 @@ class Maximum:
 
 
 def maximise(
-    objective: Callable[[Floats, npt.NDArray[np.intp]], Floats],
-    gradient: Callable[[Floats, npt.NDArray[np.intp]], Floats],
-    direction: Callable[[Floats, Floats, npt.NDArray[np.intp]], Floats],
+    objective: Callable[[Floats, Which], Floats],
+    climb: Callable[[Floats, Which], tuple[Floats, Steps]],
     start: Floats,
     scale: Floats,
 ) -> Maximum:
     """Maximise B concave functions of P parameters from `start` (B, P).
 
-    `objective(theta, which) -> (b,)`, `gradient(theta, which) -> (b, P)` and
-    `direction(theta, gradient, which) -> (b, P)` work on the problems `which` that are still open;
-    `scale` (B) is the number of comparisons, by which the gradient is judged.
+    `objective(theta, which) -> (b,)` and `climb(theta, which) -> gradient (b, P), steps` work on the
+    problems `which` that are still open; `steps(rows)` gives the Newton steps of the chosen rows from what
+    the gradient already computed. `scale` (B) is the number of comparisons, by which the gradient is
+    judged.
     """
     theta = start.copy()
     best = np.full(len(theta), np.nan)
@@ -44,30 +48,24 @@ def maximise(
     converged = np.zeros(len(theta), dtype=bool)
     steps = 0
     while len(open_) and steps < MOST_STEPS:
-        slope = gradient(theta[open_], open_)
-        flat = np.abs(slope).max(axis=1) <= TOLERANCE * np.maximum(scale[open_], 1.0)
-        converged[open_[flat]] = True
-        open_, slope = open_[~flat], slope[~flat]
+        slope, step = climb(theta[open_], open_)
+        steep = np.abs(slope).max(axis=1) > TOLERANCE * np.maximum(scale[open_], 1.0)
+        converged[open_[~steep]] = True
+        open_ = open_[steep]
         if not len(open_):
             break
-        fresh = np.isnan(best[open_])
-        if fresh.any():
-            best[open_[fresh]] = objective(theta[open_[fresh]], open_[fresh])
-        move = direction(theta[open_], slope, open_)
+        if steps == 0:
+            best[open_] = objective(theta[open_], open_)
+        move = step(steep)
         longest = np.abs(move).max(axis=1, keepdims=True)
         move *= np.minimum(1.0, LARGEST_STEP / np.maximum(longest, 1e-300))
-        moved = _halve(objective, theta, best, move, open_)
-        open_ = open_[moved]
+        open_ = open_[_halve(objective, theta, best, move, open_)]
         steps += 1
     return Maximum(theta, converged, steps)
 
 
 def _halve(
-    objective: Callable[[Floats, npt.NDArray[np.intp]], Floats],
-    theta: Floats,
-    best: Floats,
-    move: Floats,
-    open_: npt.NDArray[np.intp],
+    objective: Callable[[Floats, Which], Floats], theta: Floats, best: Floats, move: Floats, open_: Which
 ) -> npt.NDArray[np.bool_]:
     """Take the longest of the steps 1, ½, ¼ … that does not lower the objective; tell who moved."""
     left = np.arange(len(open_))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from elometer.rating.estimators.davidson import _shift, covariance
-from elometer.rating.estimators.newton import Floats, Maximum, maximise
+from elometer.rating.estimators.newton import Floats, Maximum, Steps, maximise
 
 __all__ = ["covariance", "fit_position", "information", "log_likelihood", "penalty_score", "score"]
 
@@ -80,14 +80,16 @@ def fit_position(first_score: Floats, games: Floats, *, penalised: bool) -> Maxi
             value += 0.5 * float(np.linalg.slogdet(information(parameters[0], games) + shift)[1])
         return np.array([value])
 
-    def gradient(parameters: Floats, _which: object) -> Floats:
+    def climb(parameters: Floats, _which: object) -> tuple[Floats, Steps]:
         slope = score(parameters[0], first_score, games)
-        return (slope + penalty_score(parameters[0], games) if penalised else slope)[None]
+        if penalised:
+            slope = slope + penalty_score(parameters[0], games)
 
-    def direction(parameters: Floats, slope: Floats, _which: object) -> Floats:
-        matrix = information(parameters[0], games)
-        scale = max(float(np.trace(matrix)) / len(matrix), 1e-300)
-        step: Floats = np.linalg.solve(matrix + scale * shift, slope[0])[None]
-        return step
+        def steps(_rows: object) -> Floats:
+            matrix = information(parameters[0], games)
+            scale = max(float(np.trace(matrix)) / len(matrix), 1e-300)
+            return np.asarray(np.linalg.solve(matrix + scale * shift, slope)[None], dtype=np.float64)
 
-    return maximise(objective, gradient, direction, np.zeros((1, len(games) + 1)), np.array([games.sum()]))
+        return slope[None], steps
+
+    return maximise(objective, climb, np.zeros((1, len(games) + 1)), np.array([games.sum()]))
