@@ -150,10 +150,15 @@ async def replies_are_drawn_anew(context: Context) -> Result:
     for one in answers:
         assert one.attempt is not None
         if one.attempt.gateway_cache != "none":
+            certain = one.attempt.gateway_cache == "hit"
             return Result(
                 "warn",
                 (tried(one), f"gateway_cache: {one.attempt.gateway_cache}", f"id: {one.attempt.response_id}"),
-                _("The gateway answered a second request from its cache: k samples would be one."),
+                _("The gateway answered a second request from its cache: k samples would be one.")
+                if certain
+                else _(
+                    "Two requests got one reply under one id: a cache, or a gateway whose ids are constant."
+                ),
                 _("Switch the response cache off for this key, or send cache-control: no-cache."),
             )
     return passed(_("{n} answers, each with an id of its own").format(n=len(answers)))
