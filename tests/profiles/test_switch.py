@@ -67,7 +67,7 @@ def _fresh(home: Path) -> None:
 
 
 SLOW_FIXTURE = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 
@@ -90,8 +90,10 @@ def test_two_switches_and_two_undos_give_the_same_settings_back(data: bytes, mod
     assert (env["ANTHROPIC_BASE_URL"], env["ANTHROPIC_API_KEY"]) == ("https://two.example", KEY_B)
     assert "ANTHROPIC_AUTH_TOKEN" not in env
     # A model that only the first profile wanted goes back to what the user had.
-    before = json.loads(data.decode("utf-8-sig")).get("env", {}).get("ANTHROPIC_MODEL")
-    assert env.get("ANTHROPIC_MODEL") == (None if before is None else str(before))
+    # (as text: a null of the user's means an empty variable to the client too).
+    before = json.loads(data.decode("utf-8-sig")).get("env", {})
+    had = before.get("ANTHROPIC_MODEL", "")
+    assert env.get("ANTHROPIC_MODEL", "") == ("" if had is None else str(had))
     assert _mode(path) == mode & 0o700
     _undo()
     _undo()

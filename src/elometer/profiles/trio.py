@@ -109,9 +109,8 @@ def _entry(row: object, where: str) -> Entry:
 
 def _key_variable(tool: str, env: Mapping[str, str], refuse: Callable[..., UsageError]) -> str | None:
     if tool == "claude-code":
-        found = [name for name in CLAUDE_KEYS if env.get(name)] or [
-            name for name in CLAUDE_KEYS if name in env
-        ][:1]
+        present = [name for name in CLAUDE_KEYS if name in env]
+        found = [name for name in present if env[name]] or present[:1]
     elif tool == "openai-compatible":
         found = [name for name in ("OPENAI_API_KEY",) if name in env]
     else:
