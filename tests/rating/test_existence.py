@@ -176,7 +176,7 @@ def test_unplayed_pairs_get_no_pseudo_games() -> None:
     alone = gap(from_pairs(pairs), "a", "b")
     joined = from_pairs(pairs + [("x", "y")] * 10 + [("y", "x")] * 5)
     result = fit(joined)
-    assert result.row("b").elo - result.row("a").elo == pytest.approx(alone, abs=1e-8)
+    assert result.row("b").elo - result.row("a").elo == pytest.approx(alone, abs=1e-6)
     assert result.row("x").elo is None
     assert result.islands == (("a", "b"), ("x", "y"))
     assert any(each.code == "disconnected" for each in result.warnings)

@@ -394,8 +394,9 @@ def count_pairs(pairs: Iterable[tuple[str, str]]) -> RecordSet:
     counted = Counter(pairs)
     names = _Codes()
     size = len(counted)
-    winner = np.fromiter((names[pair[0]] for pair in counted), dtype=np.int64, count=size)
-    loser = np.fromiter((names[pair[1]] for pair in counted), dtype=np.int64, count=size)
+    winners, losers = zip(*counted, strict=True) if counted else ((), ())
+    winner = np.fromiter(map(names.__getitem__, winners), dtype=np.int64, count=size)
+    loser = np.fromiter(map(names.__getitem__, losers), dtype=np.int64, count=size)
     if (winner == loser).any() or "" in names:
         raise UsageError(
             _("These pairs: a strategy is compared with itself, or has no name."),

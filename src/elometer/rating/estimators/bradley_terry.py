@@ -133,7 +133,7 @@ def fit_maximum_likelihood(
 
         return slope, steps
 
-    return maximise(objective, climb, _start(wins, start), games.sum(axis=(-2, -1)) / 2)
+    return maximise(objective, climb, _start(won, games, shift, start), games.sum(axis=(-2, -1)) / 2)
 
 
 def fit_firth(wins: Floats, islands: npt.NDArray[np.int64], start: Floats | None = None) -> Maximum:
@@ -156,11 +156,16 @@ def fit_firth(wins: Floats, islands: npt.NDArray[np.int64], start: Floats | None
 
         return slope, steps
 
-    return maximise(objective, climb, _start(wins, start), games.sum(axis=(-2, -1)) / 2)
+    return maximise(objective, climb, _start(won, games, shift, start), games.sum(axis=(-2, -1)) / 2)
 
 
-def _start(wins: Floats, start: Floats | None) -> Floats:
-    return np.zeros(wins.shape[:-1]) if start is None else start
+def _start(won: Floats, games: Floats, shift: Floats, start: Floats | None) -> Floats:
+    """Where the search begins: the log odds of each strategy's win rate, unless told."""
+    if start is not None:
+        return start
+    rate = (won + 0.5) / (games.sum(axis=-1) + 1.0)
+    theta = np.log(rate / (1.0 - rate))
+    return np.asarray(theta - theta @ shift, dtype=np.float64)
 
 
 def _solve(matrix: Floats, shift: Floats, slope: Floats) -> Floats:

@@ -42,47 +42,54 @@ def maximise(
     the gradient already computed. `scale` (B) is the number of comparisons, by which the gradient is
     judged.
     """
-    theta = start.copy()
-    best = np.full(len(theta), np.nan)
+    theta, before, move = start.copy(), start.copy(), np.zeros_like(start)
+    last = np.full(len(theta), np.inf)
     open_ = np.arange(len(theta))
     converged = np.zeros(len(theta), dtype=bool)
     steps = 0
     while len(open_) and steps < MOST_STEPS:
         slope, step = climb(theta[open_], open_)
-        steep = np.abs(slope).max(axis=1) > TOLERANCE * np.maximum(scale[open_], 1.0)
+        steepness = np.abs(slope).max(axis=1)
+        # A step that halves the gradient needs no proof; others must not have lowered the objective.
+        doubtful = open_[steepness > 0.5 * last[open_]]
+        if len(doubtful):
+            last[doubtful] = np.inf
+            stuck, shortened = _shorten(objective, theta, before, move, doubtful)
+            open_ = np.setdiff1d(open_, stuck)
+            if shortened or len(stuck):
+                continue
+        steep = steepness > TOLERANCE * np.maximum(scale[open_], 1.0)
         converged[open_[~steep]] = True
         open_ = open_[steep]
         if not len(open_):
             break
-        if steps == 0:
-            best[open_] = objective(theta[open_], open_)
-        move = step(steep)
-        longest = np.abs(move).max(axis=1, keepdims=True)
-        move *= np.minimum(1.0, LARGEST_STEP / np.maximum(longest, 1e-300))
-        open_ = open_[_halve(objective, theta, best, move, open_)]
+        taken = step(steep)
+        taken *= np.minimum(1.0, LARGEST_STEP / np.maximum(np.abs(taken).max(axis=1, keepdims=True), 1e-300))
+        before[open_], move[open_], last[open_] = theta[open_], taken, steepness[steep]
+        theta[open_] += taken
         steps += 1
     return Maximum(theta, converged, steps)
 
 
-def _halve(
-    objective: Callable[[Floats, Which], Floats], theta: Floats, best: Floats, move: Floats, open_: Which
-) -> npt.NDArray[np.bool_]:
-    """Take the longest of the steps 1, ½, ¼ … that does not lower the objective; tell who moved."""
-    left = np.arange(len(open_))
-    moved = np.zeros(len(open_), dtype=bool)
-    factor = 1.0
+def _shorten(
+    objective: Callable[[Floats, Which], Floats], theta: Floats, before: Floats, move: Floats, which: Which
+) -> tuple[Which, bool]:
+    """Halve the last step of `which` until the objective is not lower than before it.
+
+    Tells who could not be helped (left where they were before) and whether any step was shortened.
+    """
+    least = objective(before[which], which)
+    # Near the maximum the objective is flat to rounding; a step that loses less than that is no loss.
+    least -= 1e-13 * np.maximum(np.abs(least), 1.0)
+    left = np.flatnonzero(objective(theta[which], which) < least)
+    shortened = bool(len(left))
+    factor = 0.5
     for _halving in range(MOST_HALVINGS):
-        which = open_[left]
-        trial = theta[which] + factor * move[left]
-        value = objective(trial, which)
-        # Near the maximum the objective is flat to rounding; a step that loses less than that is no loss.
-        slack = 1e-13 * np.maximum(np.abs(best[which]), 1.0)
-        good = value >= best[which] - slack
-        theta[which[good]] = trial[good]
-        best[which[good]] = np.maximum(value[good], best[which[good]])
-        moved[left[good]] = True
-        left = left[~good]
         if not len(left):
             break
+        at = which[left]
+        theta[at] = before[at] + factor * move[at]
+        left = left[objective(theta[at], at) < least[left]]
         factor *= 0.5
-    return moved
+    theta[which[left]] = before[which[left]]
+    return which[left], shortened
