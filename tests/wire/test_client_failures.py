@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -13,6 +15,7 @@ from client_recorder import (
     GOOD_STREAM,
     KEY,
     MESSAGES_REPLY,
+    OpenGate,
     Recorder,
     call,
     error,
@@ -30,7 +33,8 @@ from loopback import (
 )
 
 from elometer.core.attempt import Message
-from elometer.core.errors import AccessError, UsageError
+from elometer.core.errors import AccessError, BudgetStop, UsageError
+from elometer.core.limits import GateClosed
 from elometer.wire.client import RetryPolicy, Timeouts
 from elometer.wire.failures import GatewayError
 
@@ -318,3 +322,43 @@ async def test_decide_by_request() -> None:
         answers = await asyncio.gather(*(recorder.send(client, one_call) for one_call in calls))
         assert gateway.connections <= 4
     assert [answer.text for answer in answers] == [f"text {n}" for n in range(16)]
+
+
+async def test_what_before_send_raises_ends_the_call_untried() -> None:
+    recorder = Recorder()
+
+    async def refuse(_call: object) -> None:
+        raise BudgetStop("used up")
+
+    async with loopback(GOOD_BODY) as gateway, recorder.client(gateway.root) as client:
+        with pytest.raises(BudgetStop):
+            await client.send(call(), on_attempt=recorder.on_attempt, before_send=refuse)
+        assert gateway.requests == [] and recorder.attempts == [] and recorder.gate.inside == 0
+
+
+class ShutGate(OpenGate):
+    """Shut from the second permit on, as a real gate after too long a Retry-After."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__()
+        self.after = after
+
+    @contextlib.asynccontextmanager
+    async def permit(self, *, retry: bool = False) -> AsyncIterator[OpenGate]:
+        if len(self.entered) >= self.after:
+            raise GateClosed("shut", until=1.0)
+        async with super().permit(retry=retry) as permit:
+            yield permit
+
+
+async def test_a_shut_gate() -> None:
+    recorder = Recorder()
+    async with loopback(error(429, retry_after="5")) as gateway, recorder.client(gateway.root) as client:
+        recorder.gate = ShutGate(0)
+        with pytest.raises(GateClosed):
+            await recorder.send(client, call())
+        assert recorder.attempts == []
+        # Shut while the call waits for its second try: the first one says why.
+        recorder.gate = ShutGate(1)
+        answer = await recorder.send(client, call())
+    assert (answer.attempt.error_class, len(recorder.attempts)) == ("rate_limit", 1)

@@ -7,21 +7,21 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import msgspec
 
 from elometer.core.attempt import Answer, Attempt, Call, text_sha
 from elometer.core.clock import utc_now
 from elometer.core.errors import AccessError, UsageError
-from elometer.core.limits import Gate, Permit
+from elometer.core.limits import Gate, GateClosed, Permit
 from elometer.core.redact import Secret
 from elometer.core.text import gettext as _
 from elometer.core.urls import endpoint, url_fault
 from elometer.wire.attempts import ReplyMemory, Sent, TokenRatio, build_attempt
 from elometer.wire.classes import ERROR_CLASSES
 from elometer.wire.exchange import Exchange, Outcome, Timeouts
-from elometer.wire.failures import GatewayError, classify, failure_error
+from elometer.wire.failures import Failure, GatewayError, classify, failure_error
 from elometer.wire.protocols import protocol
 from elometer.wire.retry import RetryPolicy, decide
 from elometer.wire.transport import Transport
@@ -39,6 +39,15 @@ OnWait = Callable[[Call, float, str], None]
 DEFAULT_AUTH: dict[str, Auth] = {"chat": "bearer", "responses": "bearer", "messages": "x-api-key"}
 SEED_HEADER = "x-elometer-seed"
 _encode = msgspec.json.Encoder().encode
+
+
+class _Hooks(NamedTuple):
+    """What the caller of `send` wants to hear, or to do, at each try."""
+
+    on_attempt: OnAttempt
+    before_send: BeforeSend | None
+    on_sent: OnSent | None
+    on_chunk: OnChunk | None
 
 
 class _Prepared:
@@ -133,47 +142,68 @@ class GatewayClient:
         wait. `first_attempt` numbers the first try of a resumed call. Raises GateClosed where the gate is
         shut and nothing was tried.
         """
+        hooks = _Hooks(on_attempt, before_send, on_sent, on_chunk)
         ready = self._prepare(call)
         gate = self._gate_for(call.model)
-        number, infra_used = first_attempt, 0
-        first_sent: float | None = None
+        number, infra_used, began = first_attempt, 0, 0.0
+        answer: Answer | None = None
         while True:
-            queued = self._clock()
-            outcome: Outcome | None = None
-            sent: Sent | None = None
             try:
-                async with gate.permit(retry=number > first_attempt) as permit:
-                    if before_send is not None:
-                        await before_send(call)
-                    now = self._clock()
-                    first_sent = now if first_sent is None else first_sent
-                    sent = Sent(
-                        number, utc_now(), now - queued, ready.prompt_bytes, ready.prompt_sha, ready.seed_sent
-                    )
-                    if on_sent is not None:
-                        on_sent(call, number)
-                    outcome = await self._try(call, ready, on_chunk)
-                    _tell(permit, outcome)
-                    if outcome.cancelled:
-                        raise asyncio.CancelledError
-            except asyncio.CancelledError:
-                if outcome is not None and sent is not None:
-                    await self._report(call, sent, outcome, on_attempt)
-                raise
-            answer = await self._report(call, sent, outcome, on_attempt)
+                outcome, answer = await self._attempt(
+                    call, ready, gate, number, hooks, retry=answer is not None
+                )
+            except GateClosed:
+                if answer is None:
+                    raise
+                return answer  # the last try says why the server wants nobody now
             failure = outcome.failure
             if failure is None:
                 return answer
-            elapsed = self._clock() - (first_sent if first_sent is not None else queued)
-            step = decide(self._retry, failure, infra_used=infra_used, elapsed_s=elapsed, draw=self._draw())
+            now = self._clock()
+            began = began or now - outcome.latency_s
+            step = decide(
+                self._retry, failure, infra_used=infra_used, elapsed_s=now - began, draw=self._draw()
+            )
             if not step.again:
                 return answer
             infra_used += failure.wait == "backoff"
             if on_wait is not None:
-                on_wait(call, step.wait_s or failure.retry_after_s or 0.0, failure.error_class)
+                on_wait(call, step.wait_s or self._gate_wait(gate, failure), failure.error_class)
             if step.wait_s:
                 await self._sleep(step.wait_s)
             number += 1
+
+    async def _attempt(
+        self, call: Call, ready: _Prepared, gate: Gate, number: int, hooks: _Hooks, *, retry: bool
+    ) -> tuple[Outcome, Answer]:
+        """One try: wait for the permit, send, read, give the permit back, report."""
+        queued = self._clock()
+        outcome: Outcome | None = None
+        sent: Sent | None = None
+        try:
+            async with gate.permit(retry=retry) as permit:
+                if hooks.before_send is not None:
+                    await hooks.before_send(call)
+                queue_s = self._clock() - queued
+                sent = Sent(number, utc_now(), queue_s, ready.prompt_bytes, ready.prompt_sha, ready.seed_sent)
+                if hooks.on_sent is not None:
+                    hooks.on_sent(call, number)
+                outcome = await self._try(call, ready, hooks.on_chunk)
+                _tell(permit, outcome)
+                if outcome.cancelled:
+                    raise asyncio.CancelledError
+        except asyncio.CancelledError:
+            if outcome is not None and sent is not None:
+                await self._report(call, sent, outcome, hooks.on_attempt)
+            raise
+        return outcome, await self._report(call, sent, outcome, hooks.on_attempt)
+
+    def _gate_wait(self, gate: Gate, failure: Failure) -> float:
+        """Seconds that the gate will hold the call back, as far as it says so."""
+        if failure.retry_after_s is not None and failure.wait == "gate":
+            return failure.retry_after_s
+        until = gate.status().closed_until
+        return 0.0 if until is None else max(0.0, until - self._clock())
 
     async def list_models(self) -> list[dict[str, Any]]:
         """The models that the key sees (`GET …/v1/models`), as the gateway describes them.

@@ -29,10 +29,13 @@ _STREAM_STARTS = (b"data:", b"event:", b"id:", b"retry:", b":")
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds: to connect (a place in the pool included), between two reads, for the whole attempt."""
+    """Seconds: to connect (a place in the pool included), between two reads, for the whole attempt.
+
+    Reasoning models are silent for minutes before their first token, hence the long `read_s`.
+    """
 
     connect_s: float = 15.0
-    read_s: float = 120.0
+    read_s: float = 600.0
     total_s: float = 900.0
 
 
