@@ -61,6 +61,7 @@ class KeyAccount:
         self._held_elsewhere = 0
         self._contact = asyncio.Lock()
         self._settled = asyncio.Event()
+        self._waiting: list[int] = []  # worst cases of calls that wait for tokens
 
     async def open(self, *, spent_by_ledgers: int = 0) -> None:
         """Take a lease. `spent_by_ledgers` raises the book's sum of today where ledgers show more."""
@@ -80,12 +81,12 @@ class KeyAccount:
                 asyncio.to_thread(self._book.close_lease, lease, self._key_fp, self._day(), used)
             )
 
-    async def renew(self, needs: int = 0) -> None:
-        """Contact the book: book what was used, ask for `needs` tokens and for permits."""
+    async def renew(self) -> None:
+        """Contact the book: book what was used, ask for what calls wait for."""
         async with self._contact:
             if self._lease is None:
                 return
-            used = self._used
+            used, needs = self._used, min(self._waiting, default=0)
             standing = Standing(used, self.reserved, needs, self.in_flight, self.wants)
             grant = await asyncio.to_thread(
                 self._book.renew, self._lease, self._key_fp, self._day(), self._limits, standing, time.time()
@@ -112,16 +113,24 @@ class KeyAccount:
         if self.budget is None:
             self.reserved += tokens
             return
-        while self.reserved + self._used + tokens > self._tokens:
+        if self.reserved + self._used + tokens > self._tokens:
+            self._waiting.append(tokens)
+            try:
+                await self._room_for(tokens)
+            finally:
+                self._waiting.remove(tokens)
+        self.reserved += tokens
+
+    async def _room_for(self, tokens: int) -> None:
+        while True:
             self._settled.clear()
-            await self.renew(tokens)
+            await self.renew()
             if self.reserved + self._used + tokens <= self._tokens:
-                break
+                return
             if not self.reserved and not self._used and not self._held_elsewhere:
                 raise self._used_up(tokens)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._settled.wait(), RETRY_S)
-        self.reserved += tokens
 
     def settle(self, reserved: int, used: int) -> None:
         """Give a reservation back and book what was used."""

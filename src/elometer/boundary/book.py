@@ -199,8 +199,8 @@ def _token_share(budget: int | None, spent: int, elsewhere: int, standing: Stand
     if budget is None:
         return wanted
     free = budget - spent - elsewhere
-    if standing.needs and free < wanted:
-        # Too little for the next call here may be enough for one elsewhere: keep nothing idle.
+    if not wanted or (standing.needs and free < wanted):
+        # Nothing under way, or too little for the next call here: it may be enough elsewhere.
         return standing.reserved
     part = max(standing.needs, min(budget // PARTS, free // (2 * (others + 1))))
     return max(standing.reserved, min(free, standing.reserved + part))

@@ -11,6 +11,7 @@ Everything runs on one event loop; times are seconds of the injected clock.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections import deque
@@ -26,6 +27,7 @@ JITTER = 0.1  # waits are lengthened by up to this share, so that nobody comes b
 FIRST_WAIT_S = 0.5
 LONGEST_OWN_WAIT_S = 30.0
 HALF_OPEN_AFTER = 2  # refusals in a row, after which one probe goes at a time
+MOST_PATIENCE = 64  # clean rounds, at most, before one more place than the server allowed is tried
 
 
 class GatePermit:
@@ -94,6 +96,10 @@ class FixedGate:
         self._why = ""
         self._row = 0  # refusals in a row, of attempts sent after the last one that counted
         self._last_cut = float("-inf")
+        # How many places the server was seen to have; found from refusals for a missing place.
+        self._ceiling = math.inf
+        self._patience = 1
+        self._clean_at_ceiling = 0
         self._slot_missing = False
         self._slot_row = 0
         self._paused = False
@@ -162,39 +168,58 @@ class FixedGate:
         if clean is not None:
             self._slot_row = 0
             self._row = 0
-            self._grow(clean)
+            if self._ceiling < self._limit:
+                self._lift_ceiling()
+            else:
+                self._grow(clean)
         self._pump()
 
     def _refuse(self, sent: float, wait: float | None, why: str) -> None:
         now = self.clock()
         self._in_flight -= 1
         self._why = why
-        counts = sent > self._last_cut
-        if counts:
-            self._cut()
-            self._last_cut = now
         if wait == 0.0:
             self._miss_slot(now)
         else:
-            self._row += counts
-            own = min(LONGEST_OWN_WAIT_S, FIRST_WAIT_S * 2.0 ** min(self._row, 6))
-            asked = own if wait is None else wait
-            if asked > self._longest_wait_s:
-                self._shut(now + asked)
-            self._hold_until(now + asked * (1.0 + JITTER * self._draw()))
+            self._refuse_load(sent, wait, now)
         self._pump()
 
+    def _refuse_load(self, sent: float, wait: float | None, now: float) -> None:
+        """Too fast: nobody goes before the server's own moment, or before ours where it names none."""
+        if sent > self._last_cut:
+            self._cut()
+            self._last_cut = now
+            self._row += 1
+        own = min(LONGEST_OWN_WAIT_S, FIRST_WAIT_S * 2.0 ** min(self._row, 6))
+        # A server that says "at once" and refuses again is given time all the same.
+        heeded = wait is not None and (wait >= FIRST_WAIT_S or self._row < HALF_OPEN_AFTER)
+        asked = wait if wait is not None and heeded else own
+        if asked > self._longest_wait_s:
+            self._shut(now + asked)
+        self._hold_until(now + asked * (1.0 + JITTER * self._draw()))
+
     def _miss_slot(self, now: float) -> None:
-        """Too many at once: the next goes when one of ours ends; where none is left, somebody else holds the
-        places.
+        """Too many at once: the next goes when one of ours ends, and no more than the server took this time.
+
+        Where none of ours is left, somebody else holds the places: then time has to pass.
         """
-        if self._in_flight > 0:
-            self._slot_missing = True
+        if self._ceiling <= self._in_flight + 1:
+            self._patience = min(MOST_PATIENCE, self._patience * 2)
+        self._ceiling = min(self._ceiling, max(1, self._in_flight))
+        self._clean_at_ceiling = 0
+        self._slot_missing = self._in_flight > 0
+        if self._slot_missing:
             return
-        self._slot_missing = False
         self._slot_row += 1
         own = min(LONGEST_OWN_WAIT_S, FIRST_WAIT_S * 2.0 ** min(self._slot_row, 6))
         self._hold_until(now + own * (1.0 + JITTER * self._draw()))
+
+    def _lift_ceiling(self) -> None:
+        """Try one place more after enough clean rounds; each refusal doubles how many that are."""
+        self._clean_at_ceiling += 1
+        if self._clean_at_ceiling >= self._ceiling * self._patience:
+            self._clean_at_ceiling = 0
+            self._ceiling += 1
 
     def _hold_until(self, moment: float) -> None:
         self._not_before = max(self._not_before, moment)
@@ -223,7 +248,7 @@ class FixedGate:
     # -- admission -------------------------------------------------------------------------------------------
 
     def _places(self) -> int:
-        return max(1, int(self._limit))
+        return max(1, int(min(self._limit, self._ceiling)))
 
     def _may_admit(self) -> bool:
         if self._paused or self._slot_missing or self.clock() < self._not_before:

@@ -19,6 +19,7 @@ from elometer.core.clock import stamp
 from elometer.core.errors import PartialRun
 from elometer.core.redact import Secret, register
 from elometer.core.text import gettext as _
+from elometer.runs.spec import Experiment
 
 KEY_VARIABLE = "ELOMETER_DEMO_KEY"
 
@@ -54,18 +55,20 @@ def create_demo(*, seed: int | None = None) -> Path:
 
 
 @contextlib.contextmanager
-def demo_gateway(experiment_id: str, seed: int, *extra: str) -> Iterator[DemoGateway]:
-    """A demo gateway as a process of its own on a free loopback port; it ends with this process.
+def demo_gateway(experiment: Experiment, *extra: str) -> Iterator[DemoGateway]:
+    """A demo gateway with the experiment's boundary, as a process of its own; it ends with this process.
 
     The make-believe key follows from the experiment, so that all starts of one demo have one fingerprint; it
     reaches the gateway through its environment alone.
     """
-    digest = hashlib.blake2b(f"elometer {experiment_id} {seed}".encode(), digest_size=16)
+    digest = hashlib.blake2b(
+        f"elometer {experiment.experiment_id} {experiment.seed}".encode(), digest_size=16
+    )
     value = f"demo-{digest.hexdigest()}"
     register(value)
-    command = [sys.executable, "-m", "elometer", "gateway", "demo", "--seed", str(seed)]
+    command = [sys.executable, "-m", "elometer", "gateway", "demo", "--seed", str(experiment.seed)]
     process = subprocess.Popen(
-        [*command, "--with-parent", str(os.getpid()), *extra],
+        [*command, "--with-parent", str(os.getpid()), *_boundary(experiment), *extra],
         env={**os.environ, KEY_VARIABLE: value},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -82,6 +85,17 @@ def demo_gateway(experiment_id: str, seed: int, *extra: str) -> Iterator[DemoGat
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def _boundary(experiment: Experiment) -> list[str]:
+    """The experiment's boundary as options of the gateway, which enforces it as a real one would."""
+    boundary = experiment.gateway.boundary
+    options = [word for model in boundary.allowed_models for word in ("--model", model)]
+    if boundary.max_concurrency is not None:
+        options += ["--max-concurrency", str(boundary.max_concurrency)]
+    if boundary.daily_budget_tokens is not None:
+        options += ["--daily-budget-tokens", str(boundary.daily_budget_tokens)]
+    return options
 
 
 def _ready(process: subprocess.Popen[bytes]) -> str:

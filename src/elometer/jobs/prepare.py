@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from elometer.core import paths
-from elometer.core.atomic import PRIVATE_FILE, make_private_folder, replace_file
+from elometer.core.atomic import make_private_folder, replace_file
 from elometer.core.errors import UsageError
 from elometer.core.text import gettext as _
 from elometer.runs.folder import ExperimentFolder
 from elometer.runs.spec import Experiment, load_experiment, resolved_yaml, spec_difference
-from elometer.runs.tasks import Task, load_tasks
+from elometer.runs.tasks import Task, load_tasks, tasks_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ def prepare(given: Path) -> Prepared:
     resolved = resolved_yaml(experiment)
     if folder.resolved.exists():
         _refuse_changes(folder, resolved, experiment.experiment_id)
-    _keep_sources(source, experiment, folder)
+    _keep_sources(source, experiment, tasks, folder)
     if not folder.resolved.exists():
         replace_file(folder.resolved, resolved.encode())
     return Prepared(experiment, tasks, folder)
@@ -95,11 +94,11 @@ def _next_id(experiment_id: str) -> str:
     return f"{experiment_id}-{number}"
 
 
-def _keep_sources(source: Path, experiment: Experiment, folder: ExperimentFolder) -> None:
+def _keep_sources(source: Path, experiment: Experiment, known: list[Task], folder: ExperimentFolder) -> None:
     """Copy the user's files into the experiment's folder once, byte for byte, private."""
     if source.resolve() != folder.source.resolve():
         _copy_once(source, folder.source)
-    tasks = source.parent / (experiment.eval.tasks_file or "tasks.jsonl")
+    tasks = tasks_path(experiment, source.parent)
     if tasks.is_file() and tasks.resolve() != folder.tasks.resolve():
         if folder.tasks.exists() and folder.tasks.read_bytes() != tasks.read_bytes():
             raise UsageError(
@@ -108,10 +107,13 @@ def _keep_sources(source: Path, experiment: Experiment, folder: ExperimentFolder
                 fix=_("Undo the change, or give the experiment a new experiment_id."),
             )
         _copy_once(tasks, folder.tasks)
+        for task in known:
+            if task.prompt_file is not None:
+                _copy_once(tasks.parent / task.prompt_file, folder.path / task.prompt_file)
 
 
 def _copy_once(source: Path, target: Path) -> None:
     if target.exists():
         return
-    shutil.copyfile(source, target)
-    target.chmod(PRIVATE_FILE)
+    make_private_folder(target.parent)
+    replace_file(target, source.read_bytes())

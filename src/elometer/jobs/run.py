@@ -86,7 +86,7 @@ def run_here(prepared: Prepared, options: RunOptions) -> Result:
 def _gateway(prepared: Prepared) -> Iterator[tuple[str, Secret, str]]:
     experiment = prepared.experiment
     if experiment.agent.kind == "demo":
-        with demo_gateway(experiment.experiment_id, experiment.seed) as gateway:
+        with demo_gateway(experiment) as gateway:
             yield gateway.url, gateway.key, fingerprint(gateway.key)
         return
     key, key_fp = experiment_key(experiment)

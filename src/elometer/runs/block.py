@@ -54,7 +54,7 @@ def settle(
         outcome=_name(result, kept, samples[kept.sample]),
         score=None if result.status == "grader_error" else result.score,
         answer=kept.extracted,
-        sample=kept.sample,
+        sample=chosen.sample,
         tied_vote=chosen.tie,
         detail=result.detail,
     )
