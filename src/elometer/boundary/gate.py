@@ -100,6 +100,7 @@ class FixedGate:
         self._ceiling = math.inf
         self._patience = 1
         self._clean_at_ceiling = 0
+        self._lifted = False  # the last place tried was not refused yet
         self._slot_missing = False
         self._slot_row = 0
         self._paused = False
@@ -207,6 +208,7 @@ class FixedGate:
             self._patience = min(MOST_PATIENCE, self._patience * 2)
         self._ceiling = min(self._ceiling, max(1, self._in_flight))
         self._clean_at_ceiling = 0
+        self._lifted = False
         self._slot_missing = self._in_flight > 0
         if self._slot_missing:
             return
@@ -215,9 +217,15 @@ class FixedGate:
         self._hold_until(now + own * (1.0 + JITTER * self._draw()))
 
     def _lift_ceiling(self) -> None:
-        """Try one place more after enough clean rounds; each refusal doubles how many that are."""
+        """Try one place more after enough clean rounds.
+
+        Each refusal doubles how many that are; a place that held makes it one round again.
+        """
         self._clean_at_ceiling += 1
-        if self._clean_at_ceiling >= self._ceiling * self._patience:
+        needed = self._ceiling if self._lifted else self._ceiling * self._patience
+        if self._clean_at_ceiling >= needed:
+            self._patience = 1 if self._lifted else self._patience
+            self._lifted = True
             self._clean_at_ceiling = 0
             self._ceiling += 1
 

@@ -275,7 +275,9 @@ def _tell(permit: Permit, outcome: Outcome) -> None:
         return
     kind = ERROR_CLASSES[failure.error_class].retry
     if kind == "gate":
-        permit.refused(failure.retry_after_s, why=failure.error_class)
+        wait = failure.retry_after_s
+        # 0 means a missing place to the gate; "come back at once" is a moment of time.
+        permit.refused(None if wait is None else max(wait, 0.001), why=failure.error_class)
     elif kind == "slot":
         # LiteLLM sends retry-after 60 for a missing slot that came free after 3 s.
         permit.refused(0.0, why=failure.error_class)
