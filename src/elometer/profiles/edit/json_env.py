@@ -8,14 +8,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from elometer.core.text import gettext as _
 from elometer.profiles.edit.document import NotEditable, Text, Unreadable, decode
 
 _SPACE = re.compile(r"[ \t\n\r]*")
+# The usual member in one match: white space, a key without escapes, colon, and a value that is such text too.
+_PLAIN_KEY = re.compile(r'([ \t\n\r]*)("([^"\\\x00-\x1f]*)")([ \t\n\r]*:[ \t\n\r]*)')
+_PLAIN_TEXT = re.compile(r'"([^"\\\x00-\x1f]*)"')
 _CONSTANT = re.compile(r"(?<![\w\"])-?(NaN|Infinity)(?![\w\"])")
 
 
@@ -26,8 +29,7 @@ def _refuse_constant(name: str) -> NoReturn:
 _VALUES = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
+class _Member(NamedTuple):
     """One member of an object as pieces of text: white space, `"key"`, colon, value, white space."""
 
     name: str
@@ -91,8 +93,8 @@ def _check(text: str, expected: dict[str, Any]) -> None:
 def _scan(text: str) -> _Object:
     """The top-level object. Raises Unreadable with line and column."""
     try:
-        top = _object(text, _SPACE.match(text).end())  # type: ignore[union-attr]
-        end = _SPACE.match(text, top.end).end()  # type: ignore[union-attr]
+        top = _object(text, _blank(text, 0))
+        end = _blank(text, top.end)
         if end != len(text):
             raise json.JSONDecodeError("Extra data", text, end)
     except json.JSONDecodeError as error:
@@ -116,36 +118,50 @@ def _object(text: str, start: int) -> _Object:
     members: list[_Member] = []
     position = start + 1
     while True:
-        key_start = _SPACE.match(text, position).end()  # type: ignore[union-attr]
-        if not members and text[key_start : key_start + 1] == "}":
-            return _Object((), start, key_start + 1)
-        if text[key_start : key_start + 1] != '"':
-            raise json.JSONDecodeError("Expecting property name enclosed in double quotes", text, key_start)
-        name, key_end = scanstring(text, key_start + 1, True)
-        colon = _SPACE.match(text, key_end).end()  # type: ignore[union-attr]
-        if text[colon : colon + 1] != ":":
-            raise json.JSONDecodeError("Expecting ':' delimiter", text, colon)
-        value_start = _SPACE.match(text, colon + 1).end()  # type: ignore[union-attr]
-        parsed, value_end = _VALUES.raw_decode(text, value_start)
-        after = _SPACE.match(text, value_end).end()  # type: ignore[union-attr]
-        members.append(
-            _Member(
-                name,
-                text[position:key_start],
-                text[key_start:key_end],
-                text[key_end:value_start],
-                text[value_start:value_end],
-                text[value_end:after],
-                parsed,
-                value_start,
-            )
-        )
+        plain = _PLAIN_KEY.match(text, position)
+        if plain is not None:
+            lead, key, name, colon = plain.groups()
+            value_start = plain.end()
+        else:
+            key_start = _blank(text, position)
+            if not members and text[key_start : key_start + 1] == "}":
+                return _Object((), start, key_start + 1)
+            name, key_end, value_start = _key(text, key_start)
+            lead, key = text[position:key_start], text[key_start:key_end]
+            colon = text[key_end:value_start]
+        plain_value = _PLAIN_TEXT.match(text, value_start)
+        if plain_value is not None:
+            parsed: Any = plain_value[1]
+            value_end = plain_value.end()
+        else:
+            parsed, value_end = _VALUES.raw_decode(text, value_start)
+        after = _blank(text, value_end)
+        value, trail = text[value_start:value_end], text[value_end:after]
+        members.append(_Member(name, lead, key, colon, value, trail, parsed, value_start))
         mark = text[after : after + 1]
         if mark == "}":
             return _Object(tuple(members), start, after + 1)
         if mark != ",":
             raise json.JSONDecodeError("Expecting ',' delimiter", text, after)
         position = after + 1
+
+
+def _key(text: str, start: int) -> tuple[str, int, int]:
+    """A key that has escapes: its name, its end, and where its value begins."""
+    if text[start : start + 1] != '"':
+        raise json.JSONDecodeError("Expecting property name enclosed in double quotes", text, start)
+    name, end = scanstring(text, start + 1, True)
+    colon = _blank(text, end)
+    if text[colon : colon + 1] != ":":
+        raise json.JSONDecodeError("Expecting ':' delimiter", text, colon)
+    return name, end, _blank(text, colon + 1)
+
+
+def _blank(text: str, position: int) -> int:
+    """Behind the white space that begins here."""
+    match = _SPACE.match(text, position)
+    assert match is not None
+    return match.end()
 
 
 def _last(parent: _Object, name: str) -> _Member | None:
@@ -200,18 +216,19 @@ def _change_env(document: Text, top: _Object, env: _Member, changes: Mapping[str
     inner = _object(document.text, env.start)
     members = [m for m in inner.members if changes.get(m.name, "") is not None]
     if members and inner.members:
-        members[0] = replace(members[0], lead=inner.members[0].lead)
-        members[-1] = replace(members[-1], trail=inner.members[-1].trail)
+        members[0] = members[0]._replace(lead=inner.members[0].lead)
+        members[-1] = members[-1]._replace(trail=inner.members[-1].trail)
+    places = {member.name: place for place, member in enumerate(members)}  # of duplicates the last
     for name, value in changes.items():
         if value is None:
             continue
-        at = next((i for i in range(len(members) - 1, -1, -1) if members[i].name == name), None)
+        at = places.get(name)
         if at is not None:
             if members[at].parsed != value:
-                members[at] = replace(members[at], value=_quote(value), parsed=value)
+                members[at] = members[at]._replace(value=_quote(value), parsed=value)
         elif members:
             members.append(_behind(members, name, value))
-            members[-2] = replace(members[-2], trail="")
+            members[-2] = members[-2]._replace(trail="")
         else:
             members.append(_only(top, name, value))
     body = "{" + ",".join(member.text() for member in members) + "}"
@@ -224,7 +241,7 @@ def _behind(members: list[_Member], name: str, value: str) -> _Member:
     lead = last.lead
     if len(members) == 1 and "\n" not in lead:
         lead = " " if last.colon != ":" else ""
-    return replace(last, name=name, lead=lead, key=_quote(name), value=_quote(value), parsed=value)
+    return last._replace(name=name, lead=lead, key=_quote(name), value=_quote(value), parsed=value)
 
 
 def _only(top: _Object, name: str, value: str) -> _Member:
