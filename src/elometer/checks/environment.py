@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlsplit
 
 from elometer.checks import layers
 from elometer.checks.context import Context
 from elometer.checks.engine import Check, Result, passed, unknown
 from elometer.checks.layers import Layer, Setting
-from elometer.checks.subjects import is_loopback, profile_subjects
+from elometer.checks.subjects import host_of, is_loopback, profile_subjects
 from elometer.checks.urls import without_userinfo
 from elometer.core.text import gettext as _
 
@@ -157,7 +156,7 @@ def _logins(context: Context) -> Iterator[str]:
     config = layers.codex_config(context)
     if config is not None and config.path is not None:
         for name, table in _providers(config.document):
-            host = urlsplit(str(table.get("base_url", ""))).hostname or ""
+            host = host_of(str(table.get("base_url", "")))
             if table.get("requires_openai_auth") is True and host and not host.endswith(HOMES_OF_OPENAI):
                 yield f"{context.shown(config.path)} [model_providers.{name}]: requires_openai_auth → {host}"
 
@@ -295,7 +294,7 @@ def proxy_spares_loopback(context: Context) -> Result:
     lines.append(f"NO_PROXY = {spared or _('(not set)')}")
     local = [url for url in _all_urls(context) if is_loopback(url)]
     if local and not any(name in spared for name in ("127.0.0.1", "localhost", "*")):
-        host = urlsplit(local[0]).hostname
+        host = host_of(local[0])
         return Result(
             "warn",
             tuple(lines),

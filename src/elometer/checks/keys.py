@@ -7,12 +7,11 @@ import stat
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from elometer.checks import layers
 from elometer.checks.context import Context
 from elometer.checks.engine import Check, Result, passed, unknown
-from elometer.checks.subjects import KeySubject, key_subjects, nothing_stored, of_key, read_source
+from elometer.checks.subjects import KeySubject, host_of, key_subjects, nothing_stored, of_key, read_source
 from elometer.core import paths
 from elometer.core.text import gettext as _
 from elometer.profiles.model import Profile
@@ -105,7 +104,7 @@ def key_fits_host(context: Context) -> Result:
         assert subject.value is not None
         value = subject.value.reveal().strip()
         for url in [subject.url] if subject.url else urls.get(subject.name, []):
-            host = urlsplit(url).hostname or ""
+            host = host_of(url)
             vendor = next(((start, words) for start, words in VENDORS if value.startswith(start)), None)
             if vendor and not any(word in host for word in vendor[1]):
                 return Result(

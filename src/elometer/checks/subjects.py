@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from urllib.parse import urlsplit
 
 from elometer.checks.context import NO_BOUNDARY, Context
 from elometer.core.errors import ElometerError
@@ -119,14 +120,17 @@ def profile_subjects(context: Context) -> tuple[Profile, ...]:
     return context.store.profiles
 
 
+def host_of(url: str) -> str:
+    """The host of a URL; empty where it has none or is no URL."""
+    try:
+        return urlsplit(url.strip()).hostname or ""
+    except ValueError:
+        return ""
+
+
 def is_loopback(url: str) -> bool:
     """True for a URL on this machine."""
-    from urllib.parse import urlsplit
-
-    try:
-        host = urlsplit(url).hostname or ""
-    except ValueError:
-        return False
+    host = host_of(url)
     return host in ("localhost", "::1") or host.startswith("127.")
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlsplit
 
 from elometer.checks import layers
 from elometer.checks.context import Context
 from elometer.checks.engine import Check, Result, passed, unknown
-from elometer.checks.subjects import is_loopback, nothing_stored, profile_subjects
+from elometer.checks.subjects import host_of, is_loopback, nothing_stored, profile_subjects
 from elometer.core.text import gettext as _
 from elometer.core.urls import effective_url, has_version, url_fault
 from elometer.profiles.validate import profile_problems
@@ -60,6 +59,10 @@ def profiles_are_valid(context: Context) -> Result:
     profiles = profile_subjects(context)
     if not profiles:
         return unknown(nothing_stored())
+    for profile in profiles:
+        if not host_of(profile.base_url):
+            # The rules take a URL apart; url.form says what is wrong with this one.
+            return unknown(f"{profile.tool} · {profile.name}: {without_userinfo(profile.base_url)}")
     for severity in ("fail", "warn"):
         for profile in profiles:
             for problem in profile_problems(profile):
@@ -123,13 +126,13 @@ def live_urls_fit_tools(context: Context) -> Result:
                 "unset OPENAI_BASE_URL",
             )
         # As given, an OpenAI client adds nothing: what it needs is what effective_url makes of the root.
-        versioned = has_version(url)
         fault = url_fault(url)
+        versioned = fault is None and has_version(url)
         if fault is not None:
             cause = _("{tool}: the base URL cannot be used ({reason}).").format(
                 tool=tool, reason=fault.reason.replace("_", " ")
             )
-            return Result("warn", lines, cause, _set_url(tool, fault.proposal, where))
+            return Result("warn", lines, cause, _set_url(tool, fault.proposal or _("a URL"), where))
         if tool == "claude-code" and versioned:
             root = url.rstrip("/").rpartition("/")[0]
             cause = _("Claude Code would call {url}/v1/messages: /v1 stands twice.").format(
@@ -191,7 +194,10 @@ def urls_mean_one_gateway(context: Context) -> Result:
             else unknown(_("nothing to compare: no experiment was named"))
         )
     lines = tuple(f"{name}: {without_userinfo(root)}" for name, root in roots)
-    if len({effective_url(root, "openai-compatible") for _name, root in roots}) == 1:
+    if (
+        len({root if url_fault(root) else effective_url(root, "openai-compatible") for _name, root in roots})
+        == 1
+    ):
         return passed(*lines)
     stale = any(name == FOUNDING_URL for name, _root in roots)
     return Result(
@@ -211,14 +217,14 @@ def keys_travel_encrypted(context: Context) -> Result:
         return _no_url(context)
     lines = tuple(f"{name}: {without_userinfo(root)}" for name, root in roots)
     for name, root in roots:
-        parts = urlsplit(root.strip())
-        if parts.scheme == "http" and not is_loopback(root):
-            private = _is_private(parts.hostname or "")
+        host = host_of(root)
+        if root.strip().startswith("http://") and host and not is_loopback(root):
+            private = _is_private(host)
             return Result(
                 "warn",
                 lines,
                 _("{name}: the key travels unencrypted to {host}{where}.").format(
-                    name=name, host=parts.hostname, where=_(" (a private network)") if private else ""
+                    name=name, host=host, where=_(" (a private network)") if private else ""
                 ),
                 _("Use https:// where the gateway offers it, or a tunnel to a port on this machine."),
             )
@@ -257,5 +263,12 @@ CHECKS = (
         ("url.form",),
     ),
     Check("url.encrypted", "url", "Does the key travel encrypted?", 0, keys_travel_encrypted),
-    Check("url.profiles", "url", "Do the profiles keep to their tool's rules?", 0, profiles_are_valid),
+    Check(
+        "url.profiles",
+        "url",
+        "Do the profiles keep to their tool's rules?",
+        0,
+        profiles_are_valid,
+        ("url.form",),
+    ),
 )

@@ -55,8 +55,11 @@ def effective_url(root: str, tool: str) -> str:
 
 def url_fault(root: str) -> UrlFault | None:
     """The first fault of a root, with a repaired proposal; None where it can be used."""
-    repaired = _repair(root)
-    for reason, found in _faults(root):
+    try:
+        repaired, faults = _repair(root), _faults(root)
+    except ValueError:  # a bracket that no IPv6 address closes
+        return UrlFault("no_host", "")
+    for reason, found in faults:
         if found:
             return UrlFault(reason, repaired)
     return None

@@ -17,6 +17,7 @@ from elometer.core import paths
 from elometer.core.errors import AccessError, UsageError
 from elometer.core.redact import Secret
 from elometer.core.text import gettext as _
+from elometer.core.urls import url_fault
 from elometer.jobs.checks import Question, book_probe, build_context
 from elometer.profiles.secrets import FALLBACK, fingerprint, key_problems, refuse_unusable
 
@@ -56,8 +57,15 @@ def probe_url(
 ) -> Probed:
     """Probe a gateway by its URL, before there is a profile. The key comes from a variable, if there is one.
 
-    Raises AccessError where the named variable holds no key that can be sent.
+    Raises UsageError for what is no URL, AccessError where the named variable holds no key that can be sent.
     """
+    fault = url_fault(base_url)
+    if fault is not None and not fault.proposal:
+        raise UsageError(
+            _("This is no base URL."),
+            evidence=fault.reason,
+            fix=_("Name the gateway's root: https://HOST/PATH"),
+        )
     environ = os.environ if environ is None else environ
     context = build_context(Question(environ=environ))
     key = _key(key_env, environ)
