@@ -43,13 +43,7 @@ class _Parts:
     anchor: int
     before: tuple[int | None, ...]
     in_elo: bool
-
-    @property
-    def cost(self) -> Floats:
-        """(K): tokens per task-run, NaN where unknown."""
-        if self.tokens is None:
-            return np.full(len(self.names), np.nan)
-        return self.tokens.per_task_run
+    cost: Floats  # (K) tokens per task-run, NaN where unknown
 
 
 def fit(records: RecordSet, tokens: TokenUse | None = None, options: FitOptions | None = None) -> FitResult:
@@ -70,11 +64,12 @@ def fit(records: RecordSet, tokens: TokenUse | None = None, options: FitOptions 
         estimate = fit_pooled(records, options, graph)
     else:
         estimate, left_out = fit_per_task(records, options, graph)
+    known = None if tokens is None else task_tokens(records, tokens.charged)
     parts = _Parts(
         records=records,
         options=options,
         use=tokens,
-        tokens=None if tokens is None else task_tokens(records, tokens.charged),
+        tokens=known,
         uncached=(
             None if tokens is None or tokens.uncached is None else task_tokens(records, tokens.uncached)
         ),
@@ -83,6 +78,7 @@ def fit(records: RecordSet, tokens: TokenUse | None = None, options: FitOptions 
         anchor=anchor,
         before=_predecessors(names),
         in_elo=options.aggregation != "per-task-standardised" or options.profile_as_elo,
+        cost=np.full(len(names), np.nan) if known is None else known.per_task_run,
     )
     rows = _rows(parts)
     return _result(parts, graph, components, rows, left_out)
@@ -314,11 +310,9 @@ def _share(scores: Floats, s: int, other: int | None) -> float | None:
 
 def _excluded(parts: _Parts, s: int) -> int | None:
     """Task-runs that used tokens and stand in no comparison of the strategy."""
-    if parts.use is None or parts.tokens is None or not parts.tokens.joined:
+    if parts.tokens is None or not parts.tokens.joined:
         return None
-    name = parts.records.strategies[s]
-    charged = parts.use.task_runs.get(name, set())
-    return sum((name, task, run) not in parts.records.counted_task_runs for task, run in charged)
+    return int(parts.tokens.uncompared[s])
 
 
 def _unused(parts: _Parts, s: int) -> float | None:

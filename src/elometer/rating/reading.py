@@ -30,12 +30,13 @@ from elometer.rating.records import (
 )
 
 CHUNK_BYTES = 4 << 20
+FIRST_BYTES = 256  # enough to see what kind of lines follow; the wrong guess costs time only
 MISSING = 0  # the code of a name that is absent
 DERIVED, UNKNOWN = 3, 9  # outcome absent, outcome that is no outcome
 LARGEST_WEIGHT = 1e12
 
 
-class Line(msgspec.Struct):
+class Line(msgspec.Struct, gc=False):
     """What a fit reads of a record; everything else on the line is left alone."""
 
     experiment_id: str | None = None
@@ -127,7 +128,7 @@ class RecordReader:
 
     def _decode(self, data: bytes, first_line: int) -> list[Any]:
         try:
-            if data.lstrip()[:1] == b"[":
+            if data[:FIRST_BYTES].lstrip()[:1] == b"[":
                 return _pairs_as_lines(_decode_arrays(data))
             return _decode_objects(data)
         except msgspec.MsgspecError:
@@ -460,12 +461,7 @@ def _is_csv(path: Path, head: bytes) -> bool:
 
 def _read_chunks(reader: RecordReader, head: bytes, file: io.BufferedReader) -> None:
     """Hand whole lines to the reader, a chunk at a time."""
-    rest = head
-    while True:
-        more = file.read(CHUNK_BYTES)
-        if not more:
-            break
-        cut = rest.rfind(b"\n") + 1
-        reader.add_jsonl(rest[:cut])
-        rest = rest[cut:] + more
-    reader.add_jsonl(rest)
+    chunk = head
+    while chunk:
+        reader.add_jsonl(chunk + file.readline())
+        chunk = file.read(CHUNK_BYTES)

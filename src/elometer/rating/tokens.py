@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
-from elometer.rating.records import Floats, RecordSet
+from elometer.rating.records import Floats, Integers, RecordSet
 
 
 @dataclass(frozen=True)
@@ -27,26 +26,19 @@ class TokenUse:
     estimated_tokens: Mapping[str, int] = field(default_factory=dict)
     uncached: Mapping[tuple[str, str, int], float] | None = None
 
-    @cached_property
-    def task_runs(self) -> dict[str, set[tuple[str, int]]]:
-        """Each strategy's charged (task, run)."""
-        runs: dict[str, set[tuple[str, int]]] = {}
-        for strategy, task, run in self.charged:
-            runs.setdefault(strategy, set()).add((task, run))
-        return runs
-
 
 @dataclass(frozen=True, slots=True)
 class TaskTokens:
     """Mean charged tokens per task-run: `mean` (T, K), NaN where the strategy was not compared in the task.
 
-    `counted` (K): tokens charged in task-runs that were compared. `joined`: whether tasks of records and
-    ledger are the same ones; records without tasks cannot be joined, then `mean` has one row over all
-    task-runs.
+    `counted` (K): tokens charged in task-runs that were compared. `uncompared` (K): charged task-runs that
+    stand in no comparison of the strategy. `joined`: whether tasks of records and ledger are the same ones;
+    records without tasks cannot be joined, then `mean` has one row over all task-runs.
     """
 
     mean: Floats
     counted: Floats
+    uncompared: Integers
     joined: bool
 
     @property
@@ -74,10 +66,14 @@ def task_tokens(records: RecordSet, charged: Mapping[tuple[str, str, int], float
     )
     task_place = {name: index for index, name in enumerate(records.tasks)}
     tokens = np.full((len(records.block_task), size), np.nan)
+    charged_runs = np.zeros(size, dtype=np.int64)
     for (strategy, task, run), spent in charged.items():
-        block = blocks.get((task_place.get(task, -1), run))
         column = place.get(strategy)
-        if block is not None and column is not None:
+        if column is None:
+            continue
+        charged_runs[column] += 1
+        block = blocks.get((task_place.get(task, -1), run))
+        if block is not None:
             tokens[block, column] = spent
     compared = np.zeros(tokens.shape, dtype=bool)
     compared[records.counted[:, 0], records.counted[:, 1]] = True
@@ -88,7 +84,7 @@ def task_tokens(records: RecordSet, charged: Mapping[tuple[str, str, int], float
     filled = np.where(known, tokens, 0.0)
     np.add.at(total, records.block_task, filled)
     mean = np.where(runs > 0, total / np.maximum(runs, 1.0), np.nan)
-    return TaskTokens(mean, filled.sum(axis=0), True)
+    return TaskTokens(mean, filled.sum(axis=0), charged_runs - known.sum(axis=0), True)
 
 
 def _unjoined(place: Mapping[str, int], charged: Mapping[tuple[str, str, int], float]) -> TaskTokens:
@@ -99,4 +95,4 @@ def _unjoined(place: Mapping[str, int], charged: Mapping[tuple[str, str, int], f
             total[column] += spent
             count[column] += 1
     mean = np.where(count > 0, total / np.maximum(count, 1.0), np.nan)
-    return TaskTokens(mean[None, :], total, False)
+    return TaskTokens(mean[None, :], total, np.zeros(len(place), dtype=np.int64), False)

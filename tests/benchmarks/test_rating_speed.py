@@ -1,0 +1,245 @@
+"""Speed of the fit beside its peers in one run: `OPENBLAS_NUM_THREADS=1 pytest -m benchmark -s` on this file.
+
+CPU seconds of this process, medians; the input is a list of (winner, loser) names in memory, a cell is the
+conversion to the library's own form plus the fit. Peers are not dependencies: choix, evalica, arena-rank and
+arenakit are measured where they are installed. The factors asked for are those published with the first
+measurement of the method (2026, same peers and versions).
+"""
+
+from __future__ import annotations
+
+import importlib
+import statistics
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from elometer.rating.bootstrap import task_bootstrap
+from elometer.rating.fit import FitOptions, TokenUse, elo_ratings, fit
+from elometer.rating.pairs import BlockScores, count_blocks
+from elometer.rating.reading import Line
+from elometer.rating.records import PairRecord, RecordSet, read_records
+
+pytestmark = pytest.mark.benchmark
+
+Pairs = list[tuple[str, str]]
+MLE = FitOptions(estimator="mle")
+
+
+@cache
+def data(size: int, count: int) -> tuple[Pairs, np.ndarray]:
+    """Pairs at random, abilities N(0, 0.7) logits; and a task of a hundred for each."""
+    rng = np.random.default_rng([size, count])
+    theta = rng.normal(0, 0.7, size)
+    first = rng.integers(0, size, count)
+    second = (first + rng.integers(1, size, count)) % size
+    won = rng.random(count) < 1 / (1 + np.exp(theta[second] - theta[first]))
+    names = [f"m{k}" for k in range(size)]
+    winners = [names[k] for k in np.where(won, first, second)]
+    losers = [names[k] for k in np.where(won, second, first)]
+    return list(zip(winners, losers, strict=True)), rng.integers(0, 100, count)
+
+
+def spent(work: Callable[[], Any], times: int) -> tuple[float, Any]:
+    """The median of CPU seconds, and the last result."""
+    found, result = [], None
+    for _ in range(times):
+        begin = time.process_time()
+        result = work()
+        found.append(time.process_time() - begin)
+    return statistics.median(found), result
+
+
+def ours(pairs: Pairs) -> dict[str, float | None]:
+    return elo_ratings(RecordSet.from_pairs(pairs), MLE)
+
+
+def with_choix(pairs: Pairs) -> dict[str, float]:
+    choix = importlib.import_module("choix")
+    names: dict[str, int] = {}
+    numbered = [(names.setdefault(w, len(names)), names.setdefault(x, len(names))) for w, x in pairs]
+    return dict(zip(names, choix.ilsr_pairwise(len(names), numbered), strict=True))
+
+
+def with_evalica(pairs: Pairs) -> dict[str, float]:
+    evalica = importlib.import_module("evalica")
+    winners, losers = [w for w, _ in pairs], [x for _, x in pairs]
+    found = evalica.bradley_terry(winners, losers, [evalica.Winner.X] * len(pairs))
+    return {name: float(np.log(worth)) for name, worth in found.scores.items()}
+
+
+def with_arena_rank(pairs: Pairs) -> dict[str, float]:
+    import pandas as pd
+
+    data_utils = importlib.import_module("arena_rank.utils.data_utils")
+    models = importlib.import_module("arena_rank.models.bradley_terry")
+    frame = pd.DataFrame(pairs, columns=["model_a", "model_b"])
+    frame["winner"] = "model_a"
+    records = data_utils.PairDataset.from_pandas(frame)
+    model = models.BradleyTerry(n_competitors=len(records.competitors)).fit(records)
+    return dict(zip(records.competitors, np.asarray(model.params["ratings"]), strict=True))
+
+
+def with_arenakit(pairs: Pairs) -> dict[str, float]:
+    arenakit = importlib.import_module("arenakit")
+    arena = arenakit.Arena([arenakit.Battle(model_a=w, model_b=x, winner="a") for w, x in pairs])
+    return dict(zip(arena.models, arenakit.fit_bt(arena.counts(), prior=0.0).scores, strict=True))
+
+
+PEERS: dict[str, Callable[[Pairs], dict[str, float]]] = {
+    "choix": with_choix,
+    "evalica": with_evalica,
+    "arena_rank": with_arena_rank,
+    "arenakit": with_arenakit,
+}
+CELLS = [(5, 10**4), (20, 10**4), (200, 10**4), (5, 10**6), (20, 10**6), (200, 10**6), (20, 10**7)]
+FACTORS = {
+    "choix": (30, 38, 5.1, 30, 28, 8.1, None),
+    "evalica": (5.1, 7.2, 0.68, 9.5, 8.3, 1.2, 7.2),
+    "arena_rank": (1500, 1600, 219, 42, 39, 9.8, None),
+    "arenakit": (38, 43, 12, 83, 63, 11.7, None),
+}
+
+
+@pytest.mark.parametrize("peer", list(PEERS))
+@pytest.mark.parametrize("cell", range(len(CELLS)))
+def test_records_to_ratings(peer: str, cell: int) -> None:
+    needed = FACTORS[peer][cell]
+    if needed is None:
+        pytest.skip(f"{peer} takes minutes or gigabytes for this cell")
+    pytest.importorskip(peer, reason=f"{peer} is not installed")
+    size, count = CELLS[cell]
+    pairs, _tasks = data(size, count)
+    PEERS[peer](pairs[:5000])  # imports and first compilation are not counted
+    times = 9 if count <= 10**4 else 3 if count <= 10**6 else 1
+    peer_spent, theirs = spent(lambda: PEERS[peer](pairs), min(times, 3 if peer != "evalica" else times))
+    our_spent, found = spent(lambda: ours(pairs), times)
+    anchor = next(iter(found))
+    apart = max(
+        abs(found[name] - found[anchor] - 173.7178 * (theirs[name] - theirs[anchor])) for name in found
+    )
+    factor = peer_spent / our_spent
+    print(
+        f"\nK={size} n={count:.0e} {peer}: {peer_spent:.4f} s, ours {our_spent:.4f} s, "
+        f"factor {factor:.1f} (asked {needed}), apart {apart:.1g} Elo"
+    )
+    assert apart < 2.0
+    assert factor >= needed
+
+
+def task_counts(pairs: Pairs, tasks: np.ndarray) -> RecordSet:
+    lines = [
+        PairRecord(
+            experiment_id="b", task=str(t), run=1, winner=w, loser=x, a=w, b=x, outcome="a"
+        )
+        for (w, x), t in zip(pairs, tasks.tolist(), strict=True)
+    ]  # fmt: skip
+    return RecordSet.from_records(lines)
+
+
+@pytest.mark.parametrize("size", [5, 20])
+def test_a_thousand_replicates_beside_arenakit(size: int) -> None:
+    """Both resample tasks; arenakit's time for 200 replicates is multiplied by five."""
+    arenakit = pytest.importorskip("arenakit", reason="arenakit is not installed")
+    pairs, tasks = data(size, 10**4)
+    records = task_counts(pairs, tasks)
+    battles = [
+        arenakit.Battle(model_a=w, model_b=x, winner="a", item_id=str(t))
+        for (w, x), t in zip(pairs, tasks.tolist(), strict=True)
+    ]
+    arena = arenakit.Arena(battles)
+    task_bootstrap(records, MLE, replicates=10)
+    our_spent, found = spent(lambda: task_bootstrap(records, FitOptions(task_weight="records")), 5)
+    peer_spent, theirs = spent(lambda: arenakit.bootstrap(arena, n_resamples=200, cluster="item"), 1)
+    columns = [arena.models.index(name) for name in records.strategies]
+    scores = theirs.scores[:, columns]
+    weights = np.zeros(size)
+    weights[:2] = 1, -1
+    factor = 5 * peer_spent / our_spent
+    print(
+        f"\nK={size}: arenakit {5 * peer_spent:.2f} s, ours {our_spent:.4f} s, factor {factor:.0f}; "
+        f"error of a difference {found.standard_error(weights):.4f} and {(scores @ weights).std():.4f}"
+    )
+    assert found.standard_error(weights) == pytest.approx((scores @ weights).std(), rel=0.2)
+    assert factor >= 100
+
+
+@pytest.mark.parametrize(
+    ("peer", "times", "needed"), [("evalica", 20, 300), ("choix", 10, 1000), ("arena_rank", 2, 3000)]
+)
+def test_a_thousand_replicates_beside_loops_of_fits(peer: str, times: int, needed: float) -> None:
+    """Peers without task clusters refit resampled records one by one; few are timed, a thousand extrapolated."""
+    pytest.importorskip(peer, reason=f"{peer} is not installed")
+    pairs, tasks = data(20, 10**4)
+    records = task_counts(pairs, tasks)
+    rng = np.random.default_rng(1)
+    draws = [[pairs[i] for i in rng.integers(0, len(pairs), len(pairs))] for _ in range(times)]
+    PEERS[peer](pairs)
+    peer_spent, _ = spent(lambda: [PEERS[peer](drawn) for drawn in draws], 1)
+    task_bootstrap(records, replicates=10)
+    our_spent, _ = spent(lambda: task_bootstrap(records), 5)
+    factor = 1000 / times * peer_spent / our_spent
+    print(
+        f"\n{peer}: {1000 / times * peer_spent:.1f} s a thousand, ours {our_spent:.4f} s, factor {factor:.0f}"
+    )
+    assert factor >= needed
+
+
+def test_a_million_records_from_jsonl(tmp_path: Path) -> None:
+    """To per-task counts in at most three times what decoding the lines alone takes."""
+    path = tmp_path / "records.jsonl"
+    rng = np.random.default_rng(1)
+    names = [f"sample_{k}" for k in range(1, 21)]
+    low, high = np.triu_indices(20, 1)
+    encode = msgspec.json.Encoder().encode
+    with path.open("wb") as file:
+        for block in range(10**6 // len(low) + 1):
+            outcomes = rng.integers(0, 3, len(low)).tolist()
+            for i, j, outcome in zip(low.tolist(), high.tolist(), outcomes, strict=True):
+                a, b = names[i], names[j]
+                winner, loser = ((a, b), (b, a), (None, None))[outcome]
+                record = PairRecord(
+                    experiment_id="bench", task=f"task-{block % 100}", run=block // 100 + 1, winner=winner,
+                    loser=loser, a=a, b=b, outcome=("a", "b", "tie")[outcome], score_a=0.5, score_b=0.25, block=block,
+                )  # fmt: skip
+                file.write(encode(record) + b"\n")
+    content = path.read_bytes()
+    typed, _ = spent(lambda: len(msgspec.json.Decoder(Line).decode_lines(content)), 3)
+    whole, _ = spent(lambda: len(msgspec.json.Decoder(PairRecord).decode_lines(content)), 3)
+    read, records = spent(lambda: read_records(path), 3)
+    print(
+        f"\n{records.comparisons} records, {len(content) / 1e6:.0f} MB: {read:.2f} s; decode_lines alone "
+        f"{whole:.2f} s whole, {typed:.2f} s the fields we use; ratio {read / whole:.2f} and {read / typed:.2f}"
+    )
+    assert read <= 3 * typed
+
+
+def test_live_refit_of_sixteen_strategies_and_a_thousand_tasks() -> None:
+    """Scores and tokens of 1,000 tasks to a result with all intervals."""
+    rng = np.random.default_rng(1)
+    names = [f"sample_{k}" for k in range(1, 17)]
+    chance = rng.beta(0.8, 0.8, (1000, 1)) * np.linspace(0.7, 1.0, 16)
+    right = rng.random((1000, 16)) < chance
+    blocks = [
+        BlockScores(f"task-{t}", 1, t, dict(zip(names, map(float, row), strict=True)))
+        for t, row in enumerate(right)
+    ]
+    charged = {(name, f"task-{t}", 1): float(100 * k) for t in range(1000) for k, name in enumerate(names, 1)}
+    use = TokenUse(charged, dict.fromkeys(names, 10**6))
+    batch = rng.random((1000, 16, 16)) + 16 * np.eye(16)
+    solve, _ = spent(lambda: np.linalg.solve(batch, batch[:, :, :1]), 15)
+    counts, records = spent(lambda: count_blocks("live", blocks), 9)
+    refit, result = spent(lambda: fit(count_blocks("live", blocks), use), 9)
+    print(
+        f"\nscores to counts {counts * 1e3:.1f} ms, to the result {refit * 1e3:.1f} ms; "
+        f"one batch of solves {solve * 1e3:.2f} ms, ratio {refit / solve:.1f}"
+    )
+    assert records.comparisons == 120_000
+    assert all(row.marginal_lo is not None for row in result.strategies[1:])
+    assert refit <= 100 * solve
