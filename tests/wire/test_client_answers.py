@@ -233,3 +233,21 @@ async def test_a_constant_id_alone_is_no_cache() -> None:
         for number in range(2):
             await recorder.send(client, call(f"c{number}", stream=False))
     assert [attempt.gateway_cache for attempt, _text in recorder.attempts] == ["none", "none"]
+
+
+async def test_a_cut_answer_is_estimated_by_chunks_once_a_stream_was_counted() -> None:
+    # Two tokens a chunk by the server's own count; the prompt by its own ratio, whose template overhead differs.
+    recorder = Recorder()
+    counted = {"prompt_tokens": 40, "completion_tokens": 4, "total_tokens": 44}
+    whole = Script(
+        headers=STREAM,
+        pieces=sse(chat_chunk("a long chunk"), chat_chunk("b"), chat_chunk(None, "stop", counted)),
+    )
+    cut = Script(
+        headers=STREAM, pieces=[*sse(chat_chunk("x"), chat_chunk("y"), chat_chunk("z"), done=False), "cut"]
+    )
+    async with loopback(whole, cut, GOOD_BODY) as gateway, recorder.client(gateway.root) as client:
+        await recorder.send(client, call("c1"))
+        await recorder.send(client, call("c2"))
+    lost = recorder.attempts[1][0]
+    assert (lost.prompt_tokens, lost.completion_tokens, lost.usage_source) == (40, 6, "estimated")

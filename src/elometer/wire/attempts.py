@@ -59,31 +59,60 @@ class Sent:
 
 
 class TokenRatio:
-    """Tokens per UTF-8 byte of one model, learnt from server counts; a quarter until one was seen.
+    """Estimates of one model's tokens, from the ratios that the server's own counts showed.
 
-    Only for estimates: the ledger marks every number that rests on it.
+    Prompts by bytes (their template's overhead makes them a class of their own), answers by chunks where
+    streams were seen (a chunk is a token on most servers), else by bytes; a quarter token a byte until a count was
+    seen. The ledger marks every number that rests on this.
     """
 
-    __slots__ = ("_bytes", "_tokens")
-
-    START = 0.25
+    __slots__ = ("_answer_bytes", "_answer_chunks", "_prompt_bytes")
 
     def __init__(self) -> None:
-        self._bytes = 0
-        self._tokens = 0
+        self._prompt_bytes = _Ratio()
+        self._answer_bytes = _Ratio()
+        self._answer_chunks = _Ratio()
 
-    def learn(self, size: int, tokens: int | None) -> None:
-        """Take one server count of `size` bytes of text."""
-        if tokens and size:
-            self._bytes += size
-            self._tokens += tokens
+    def learn(self, prompt_bytes: int, parsed: Parsed, usage: Usage) -> None:
+        """Take the server's counts of one whole reply."""
+        self._prompt_bytes.learn(prompt_bytes, usage.prompt_tokens)
+        visible = (usage.completion_tokens or 0) - (usage.reasoning_tokens or 0)
+        self._answer_bytes.learn(len(parsed.text.encode()), visible)
+        self._answer_chunks.learn(parsed.chunks, visible)
 
-    def estimate(self, size: int) -> int:
-        """Tokens of `size` bytes, rounded up."""
-        if size <= 0:
-            return 0
-        ratio = self._tokens / self._bytes if self._bytes else self.START
-        return max(1, -int(-size * ratio // 1))
+    def prompt(self, size: int) -> int:
+        """Tokens of a prompt of `size` bytes."""
+        return self._prompt_bytes.estimate(size) or _plain_estimate(size)
+
+    def answer(self, size: int, chunks: int) -> int:
+        """Tokens of an answer of `size` bytes that came in `chunks` pieces (0 where it came whole)."""
+        return (
+            self._answer_chunks.estimate(chunks)
+            or self._answer_bytes.estimate(size)
+            or max(chunks, _plain_estimate(size))
+        )
+
+
+class _Ratio:
+    """Tokens per unit, as the ratio of sums."""
+
+    __slots__ = ("tokens", "units")
+
+    def __init__(self) -> None:
+        self.units = self.tokens = 0
+
+    def learn(self, units: int, tokens: int | None) -> None:
+        if units > 0 and tokens is not None and tokens > 0:
+            self.units += units
+            self.tokens += tokens
+
+    def estimate(self, units: int) -> int:
+        """Rounded up; 0 where nothing was learnt."""
+        return -(-units * self.tokens // self.units) if self.units else 0
+
+
+def _plain_estimate(size: int) -> int:
+    return -(-size // 4)
 
 
 class ReplyMemory:
@@ -134,10 +163,8 @@ def usage_of(call: Call, sent: Sent, outcome: Outcome, ratio: TokenRatio) -> Usa
     answered = parsed is not None and (whole or parsed.has_content)
     size = len(parsed.text.encode()) if parsed is not None else 0
     return Usage(
-        prompt_tokens=ratio.estimate(sent.prompt_bytes),
-        completion_tokens=max(ratio.estimate(size), parsed.chunks)
-        if answered and parsed is not None
-        else None,
+        prompt_tokens=ratio.prompt(sent.prompt_bytes),
+        completion_tokens=ratio.answer(size, parsed.chunks) if answered and parsed is not None else None,
         source="estimated",
         final=False,
         flags=usage.flags,
@@ -212,8 +239,8 @@ def build_attempt(
     answer_sha = text_sha(text) if text else None
     repeated = answered and parsed is not None and memory.repeated(call.call_id, parsed, answer_sha or "")
     cache = cache_of(outcome.headers, repeated=repeated)
-    if usage.source == "server" and usage.final:
-        ratio.learn(sent.prompt_bytes, usage.prompt_tokens)
+    if parsed is not None and usage.source == "server" and usage.final:
+        ratio.learn(sent.prompt_bytes, parsed, usage)
     attempt = Attempt(
         experiment_id=call.experiment_id,
         strategy=call.strategy,
