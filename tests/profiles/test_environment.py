@@ -202,3 +202,17 @@ def test_the_key_that_the_store_uses_itself_stays_in_the_shell(monkeypatch: pyte
         store.set_key(Key("bt", "env:TAOTOKEN_API_KEY"))
     monkeypatch.setenv("TAOTOKEN_API_KEY", KEY)
     assert "unset TAOTOKEN_API_KEY" not in job.env_lines(NAMES["claude-code"])
+
+
+def test_a_key_left_in_the_private_folder_is_not_joined_by_ours() -> None:
+    private = job.prepare(NAMES["claude-code"], ["true"]).launch.private
+    assert private is not None
+    (private / ".claude.json").write_text('{"primaryApiKey": "sk-ant-left-behind"}')
+    with pytest.raises(UsageError, match="alone") as caught:
+        job.prepare(NAMES["claude-code"], ["true"])
+    assert "primaryApiKey" in caught.value.evidence
+    private = job.prepare(NAMES["codex"], ["true"]).launch.private
+    assert private is not None
+    (private / ".env").write_text("TAOTOKEN_API_KEY=sk-other\n")
+    with pytest.raises(UsageError, match="alone"):
+        job.prepare(NAMES["codex"], ["true"])

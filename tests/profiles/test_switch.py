@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import stat
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -326,3 +328,55 @@ def test_codex_drift_names_dotenv_and_what_breaks_it(keys: Path, monkeypatch: py
     assert "model_providers.old.wire_api" in told
     assert ".env: ONE_KEY" in told
     assert any("beats the shell" in line for line in job.preview_switch("one").warnings)
+
+
+def test_a_model_that_stays_from_the_file_is_named(keys: Path) -> None:
+    path = keys / ".claude/settings.json"
+    path.parent.mkdir()
+    path.write_text('{"env": {"ANTHROPIC_MODEL": "your-claude-model"}}')
+    _setup(_claude("one"))
+    assert any("your-claude-model" in line for line in job.preview_switch("one").warnings)
+
+
+def test_clients_that_are_running_are_named(keys: Path, tmp_path: Path) -> None:
+    _setup(_claude("one"), _codex("two"))
+    script = tmp_path / "codex"
+    script.write_text("import sys; sys.stdin.read()")
+    node = tmp_path / "node"
+    node.symlink_to(sys.executable)
+    claude = tmp_path / "claude"
+    claude.symlink_to("/bin/cat")
+    started = [
+        subprocess.Popen([str(claude)], stdin=subprocess.PIPE),
+        subprocess.Popen([str(node), str(script)], stdin=subprocess.PIPE),
+    ]
+    try:
+        for name, process in zip(("one", "two"), started, strict=True):
+            assert any(str(process.pid) in step for step in job.preview_switch(name).next_steps)
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+            assert process.stdin is not None
+            process.stdin.close()
+
+
+def test_an_expired_key_is_not_switched_to(keys: Path) -> None:
+    _setup(_claude("one"))
+    with Store.editing() as store:
+        store.keys["a"] = Key("a", "env:A_KEY", {"expires_at": "2020-01-01"})
+    with pytest.raises(AccessError, match="expired"):
+        job.preview_switch("one")
+    with pytest.raises(UsageError, match="expired"):
+        job.add_key("late", source="env:A_KEY", boundary={"expires_at": "2020-01-01"})
+
+
+def test_a_hard_link_or_a_closed_folder_is_named_and_nothing_changes(keys: Path, tmp_path: Path) -> None:
+    path = keys / ".claude/settings.json"
+    path.parent.mkdir()
+    path.write_text("{}")
+    os.link(path, tmp_path / "other-name")
+    _setup(_claude("one"))
+    with pytest.raises(UsageError, match="hard links"):
+        job.preview_switch("one")
+    assert path.read_text() == "{}"

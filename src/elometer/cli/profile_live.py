@@ -63,7 +63,7 @@ def export_profiles(names: tuple[str, ...], tool: str | None, with_keys: bool) -
 @click.command(epilog='Example: eval "$(elometer profile env taotoken-claude-bt-eval)"')
 @click.argument("name", required=False)
 @TOOL
-@click.option("--shell", type=click.Choice(("sh", "zsh", "fish")), default="sh", help="Whose syntax.")
+@click.option("--shell", type=click.Choice(("sh", "bash", "zsh", "fish")), default="sh", help="Whose syntax.")
 def env(name: str | None, tool: str | None, shell: str) -> None:
     """Print lines for eval: unset the other families' variables, then export NAME's (or the default's)."""
     from elometer.jobs import profiles as job

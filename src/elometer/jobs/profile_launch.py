@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from elometer.core import atomic
 from elometer.core.errors import UsageError
@@ -19,9 +20,11 @@ from elometer.profiles.clients.launch import Launch
 from elometer.profiles.clients.settings_copy import copy_settings
 from elometer.profiles.keys import profile_key
 from elometer.profiles.model import Profile
-from elometer.profiles.selftest import SelfTest, self_test
 from elometer.profiles.store import Store
 from elometer.profiles.validate import profile_problems, refuse_failures
+
+if TYPE_CHECKING:
+    from elometer.profiles.selftest import SelfTest
 
 
 def choose(store: Store, name: str | None, tool: str | None = None) -> Profile:
@@ -129,6 +132,7 @@ def prepare(
         atomic.make_private_folder(launch.private)
         if with_my_settings:
             notes += copy_settings(profile.tool, env, launch.private)
+        _refuse_shadowed(profile, key.reveal(), launch)
     if not command and profile.tool not in PROGRAMS:
         notes += [
             _("{path} sets {name}; the new shell will have it again.").format(path=path, name=variable)
@@ -137,10 +141,25 @@ def prepare(
     return Prepared(profile, launch, tuple(notes))
 
 
+def _refuse_shadowed(profile: Profile, key: str, launch: Launch) -> None:
+    """A key or URL that found its way into the private folder, or a policy of the machine, would go along."""
+    assert launch.private is not None
+    values = environment.VARIABLES[profile.tool](profile, key)
+    found = live.shadows(profile, values, launch.env, launch.private)
+    if found:
+        raise UsageError(
+            _("This start would not send this profile's key alone."),
+            evidence="; ".join(shadow.line() for shadow in found),
+            fix=_("Remove that entry; the folder is the client's own for this profile."),
+        )
+
+
 def check_profile(
     name: str | None, *, tool: str | None = None, environ: Mapping[str, str] | None = None
 ) -> SelfTest:
     """The leak self-test of a profile: its real client, a made-up key, a loopback recorder."""
+    from elometer.profiles.selftest import self_test  # brings an HTTP server along
+
     profile = choose(Store.load(), name, tool)
     refuse_failures(profile_problems(profile), subject=profile.name)
     return self_test(profile, os.environ if environ is None else environ)

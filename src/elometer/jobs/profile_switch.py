@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elometer.core.errors import UsageError
+from elometer.core.redact import redact
 from elometer.core.text import gettext as _
 from elometer.profiles import apply as applying
 from elometer.profiles import journal, live
 from elometer.profiles.clients import claude_code, codex, openai_compatible
-from elometer.profiles.clients.files import CLIENT_NAMES
+from elometer.profiles.clients.files import CLIENT_NAMES, CLIENTS
 from elometer.profiles.drift import ToolState, tool_states
 from elometer.profiles.keys import key_state, profile_key
 from elometer.profiles.model import Profile
@@ -58,7 +59,7 @@ def preview_switch(
         steps = (f'eval "$(elometer profile env {profile.name})"',)
         return Preview(plan_default(profile, store), tuple(warnings), steps)
     plan = plan_switch(profile, key, env)
-    warnings += _warnings(profile, key, env, here)
+    warnings += _warnings(profile, key, env, here) + _foreign_models(profile, plan)
     return Preview(plan, tuple(warnings), tuple(_next_steps(profile, store, env)))
 
 
@@ -86,6 +87,19 @@ def _warnings(profile: Profile, key: str, env: Environ, folder: Path) -> list[st
         path = live.codex_dotenv_path(env)
         found.append(live.Shadow(path, profile.key_variable, _("beats the shell with another key")))
     return [shadow.line() for shadow in dict.fromkeys(found)]
+
+
+def _foreign_models(profile: Profile, plan: Plan) -> list[str]:
+    """Models that the file names and the profile does not: they stay, and the gateway may lack them."""
+    if profile.model is not None or plan.live is None or plan.after is None:
+        return []
+    fields = CLIENTS[profile.tool].read_fields(plan.after)
+    note = _("{field} = {model} comes from the file; the profile names no model.")
+    return [
+        note.format(field=field, model=redact(value))
+        for field, value in fields.items()
+        if value and (field == "model" or field.removeprefix("env.") in claude_code.MODEL_VARIABLES)
+    ]
 
 
 def _next_steps(profile: Profile, store: Store, env: Environ) -> list[str]:

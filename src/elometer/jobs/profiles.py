@@ -31,6 +31,7 @@ from elometer.jobs.profile_switch import pristine_files as pristine_files
 from elometer.jobs.profile_transfer import ImportReport as ImportReport
 from elometer.jobs.profile_transfer import export_profiles as export_profiles
 from elometer.jobs.profile_transfer import import_profiles as import_profiles
+from elometer.profiles import live
 from elometer.profiles import presets as preset_files
 from elometer.profiles.drift import ToolState
 from elometer.profiles.keys import KeyState, key_state, same_keys
@@ -90,14 +91,14 @@ def list_profiles(
     """The store's profiles, in the order in which they came."""
     store = store or Store.load()
     states = key_states(store, environ, run_commands=run_commands)
-    live = {(state.tool, state.profile): state for state in drift(store, environ) if state.profile}
+    lived_by = {(state.tool, state.profile): state for state in drift(store, environ) if state.profile}
     return [
-        _row(profile, states.get(profile.key or ""), live.get((profile.tool, profile.name)))
+        _row(profile, states.get(profile.key or ""), lived_by.get((profile.tool, profile.name)))
         for profile in store.profiles
     ]
 
 
-def _row(profile: Profile, state: KeyState | None, live: ToolState | None) -> ProfileRow:
+def _row(profile: Profile, state: KeyState | None, tool_state: ToolState | None) -> ProfileRow:
     return ProfileRow(
         name=profile.name,
         tool=profile.tool,
@@ -105,8 +106,8 @@ def _row(profile: Profile, state: KeyState | None, live: ToolState | None) -> Pr
         effective_url=profile.effective_url,
         key_label=profile.key,
         fingerprint=state.fingerprint if state else None,
-        active=live is not None,
-        drift=(*live.drift, *live.overrides) if live is not None else (),
+        active=tool_state is not None,
+        drift=(*tool_state.drift, *tool_state.overrides) if tool_state is not None else (),
         boundary=state.key.boundary if state else Boundary(),
         model=profile.model,
         problems=(*profile_problems(profile), *(state.problems if state else ())),
@@ -191,6 +192,14 @@ def edit_profile(name: str, tool: str | None = None, /, **changes: Any) -> Profi
         return store.edit(name, tool, **changes)
 
 
+def duplicate_profile(name: str, new_name: str, tool: str | None = None) -> Profile:
+    """Add a copy of a profile under a new name. Raises UsageError where that name is taken."""
+    with Store.editing() as store:
+        copy = replace(store.profile(name, tool), name=new_name)
+        store.add(copy)
+    return copy
+
+
 def remove_profile(name: str, tool: str | None = None) -> Profile:
     """Take a profile out of the store; its key and the tools' own files stay as they are."""
     with Store.editing() as store:
@@ -266,7 +275,7 @@ def default_key_variable(tool: str) -> str:
 
 def open_key_files(states: Sequence[KeyState]) -> list[tuple[Path, int]]:
     """Files that hold keys and that group or others may read, with their mode."""
-    candidates = [secret_store_path()]
+    candidates = [secret_store_path(), *live.files_with_credentials(os.environ)]
     for state in states:
         scheme, _colon, rest = (state.key.source or "").partition(":")
         if scheme == "file":

@@ -97,7 +97,7 @@ def quote_fish(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-SHELLS = ("sh", "zsh", "fish")
+SHELLS = ("sh", "bash", "zsh", "fish")
 
 
 def shell_lines(unset: Iterable[str], exports: Mapping[str, str], shell: str = "sh") -> str:

@@ -97,6 +97,17 @@ def oauth_login(environ: Mapping[str, str]) -> str | None:
     return str(path) if layer is not None and layer.settings.get("claudeAiOauth") else None
 
 
+def files_with_credentials(environ: Mapping[str, str]) -> list[Path]:
+    """The clients' own files that hold a credential now."""
+    settings = read_settings("user", claude_code.settings_path(environ))
+    found = [settings.path] if settings is not None and any(map(looks_secret, settings.env)) else []
+    state = primary_api_key(environ)
+    found += [state] if state is not None else []
+    folders = claude_code.config_folder(environ), codex.config_folder(environ)
+    candidates = (folders[0] / ".credentials.json", folders[1] / "auth.json", folders[1] / ".env")
+    return found + [path for path in candidates if path.is_file()]
+
+
 _DOTENV = re.compile(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*$", re.MULTILINE)
 
 

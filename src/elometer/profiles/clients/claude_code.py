@@ -32,8 +32,9 @@ MODELS = (
     "ANTHROPIC_DEFAULT_FABLE_MODEL",
     "CLAUDE_CODE_SUBAGENT_MODEL",
 )
+MODEL_VARIABLES = (*MODELS, *SMALL_MODELS)
 # What a switch owns in settings.json `env`, beside the variables that a profile names itself.
-OWNED = (URL, *CREDENTIALS, *MODELS, *SMALL_MODELS)
+OWNED = (URL, *CREDENTIALS, *MODEL_VARIABLES)
 # Variables that send the calls, or a credential, somewhere else than the profile says.
 OVERRIDES = (
     "CLAUDE_CODE_USE_BEDROCK",
