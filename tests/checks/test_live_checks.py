@@ -18,7 +18,9 @@ import pytest
 from conftest import KEY, MODEL, World
 
 from elometer.checks.context import ExperimentFacts
+from elometer.checks.engine import ask_all
 from elometer.checks.live import COST_TOKENS, REPORT
+from elometer.checks.live_answers import RAMP_CHECK
 from elometer.checks.probing import bases
 from elometer.core.limits import Boundary
 from elometer.gateway.demo.faults import FAULTS, planted
@@ -249,3 +251,24 @@ def test_nothing_is_asked_without_a_target(world: World) -> None:
     rows = world.ask(live=True)
     assert {row.status for name, row in rows.items() if name.startswith("live.")} == {"unknown"}
     assert world.context().recall(REPORT) is None
+
+
+@pytest.mark.parametrize(
+    ("places", "cap", "fix"), [(3, 8, "Set max_concurrency to 2"), (8, 8, ""), (3, 3, "")]
+)
+def test_the_ramp_finds_how_many_calls_at_once_the_key_may_make(
+    world: World, experiment: Experiment, places: int, cap: int, fix: str
+) -> None:
+    bound = Boundary(allowed_models=(DEMO_MODEL,), max_concurrency=places)
+    app = create_app(0, keys={KEY: bound}, latency=(0.2, 0.2), rate_429=0)
+    with serve_in_thread(app) as url:
+        experiment(
+            base_url=url,
+            models=(DEMO_MODEL,),
+            boundary={"allowed_models": (DEMO_MODEL,), "max_concurrency": cap},
+        )
+        (row,) = ask_all((RAMP_CHECK,), world.context())
+    assert row.result.fix.startswith(fix)
+    assert row.status == ("warn" if fix else "pass")
+    assert row.result.evidence[0] == "1 at once: answered"
+    assert 0 < row.result.tokens <= RAMP_CHECK.cost_tokens

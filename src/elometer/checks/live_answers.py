@@ -8,6 +8,9 @@ from elometer.checks.engine import Check, Result, passed, unknown
 from elometer.checks.live import COST_TOKENS, no_target, report_of, tried
 from elometer.core.text import gettext as _
 
+# Calls at once; the founding text advises 4 or 8, never 32.
+RAMP = (1, 2, 4, 8)
+RAMP_COST_TOKENS = COST_TOKENS + probing.TOKENS_A_PROTOCOL * sum(RAMP)
 LIMIT_WORDS = {
     "concurrency_limit": "too many calls at once",
     "rpm_limit": "requests per minute",
@@ -139,6 +142,35 @@ async def no_limit_is_hit(context: Context) -> Result:
     return passed(*(stated or (_("no limit was met"),)))
 
 
+async def cap_is_safe(context: Context) -> Result:
+    """A bounded ramp with this one key: 1, 2, 4, 8 calls at once, no further than the boundary's own cap."""
+    report = await report_of(context)
+    if report is None:
+        return no_target()
+    cap = context.experiment.boundary.max_concurrency if context.experiment is not None else None
+    levels = [level for level in RAMP if level <= (cap or RAMP[-1])]
+    if cap is not None and cap < RAMP[-1] and cap not in levels:
+        levels.append(cap)
+    before = report.tokens
+    found = await probing.ramp(report, levels)
+    if not found:
+        return unknown(_("no protocol answered"))
+    tokens = report.tokens - before
+    lines = [_("{n} at once: answered").format(n=level.calls) for level in found if level.refused is None]
+    refused = found[-1].refused
+    safe = max((level.calls for level in found if level.refused is None), default=0)
+    if refused is None:
+        return Result("pass", tuple(lines), tokens=tokens)
+    lines += [_("{n} at once: {what}").format(n=found[-1].calls, what=tried(refused)), *refused.limits]
+    return Result(
+        "warn",
+        tuple(lines),
+        _("The gateway refuses {n} calls at once.").format(n=found[-1].calls),
+        _("Set max_concurrency to {n}; a second key would destroy the attribution.").format(n=max(safe, 1)),
+        tokens=tokens,
+    )
+
+
 async def replies_are_drawn_anew(context: Context) -> Result:
     """The same question twice: a cache repeats the reply's id, or says so in a header."""
     report = await report_of(context)
@@ -198,4 +230,14 @@ CHECKS = (
         ("live.reach", "live.key", "live.models"),
     ),
     Check("live.limits", "limits", "Is no limit in the way?", COST_TOKENS, no_limit_is_hit, ("live.reach",)),
+)
+
+# Asked only where the user asks for it: it loads the gateway.
+RAMP_CHECK = Check(
+    "live.ramp",
+    "limits",
+    "How many calls at once does the gateway take?",
+    RAMP_COST_TOKENS,
+    cap_is_safe,
+    ("live.reach", "live.key", "live.models"),
 )

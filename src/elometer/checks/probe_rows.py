@@ -36,6 +36,8 @@ async def _answers(context: Context, kind: str) -> Result:
     if report is None or not report.of(kind):
         if report is not None and report.settled:
             return unknown(_("not asked: the key was refused twice"))
+        if report is not None and report.tries and report.tries[0].http_status is None:
+            return unknown(_("not asked: the gateway cannot be reached"))
         model = report.model if report is not None else None
         why = (
             _("not asked: no model is named, and the list does not hold just one")

@@ -162,6 +162,40 @@ async def probe(report: Report) -> None:
         await transport.close()
 
 
+async def ramp(report: Report, levels: Iterable[int]) -> list[Level]:
+    """Ask the protocol that answered with more and more calls at once, until one is refused.
+
+    One key and one connection pool; what it costs is in the report's attempts. [] where nothing answered.
+    """
+    good = next((one for name in PROTOCOLS if (one := report.working(name)) is not None), None)
+    if good is None:
+        return []
+    found: list[Level] = []
+    wanted = sorted(levels)
+    transport = Transport(report.target.root, connections=wanted[-1], timeout=TIMEOUTS)
+    await transport.open()
+    try:
+        prober = _Prober(report.target, transport, report)
+        for level in wanted:
+            tries = await asyncio.gather(
+                *(prober.ask(good.kind, good.base, good.header or "bearer") for _ in range(level))
+            )
+            found.append(Level(level, next((one for one in tries if not one.ok), None)))
+            if found[-1].refused is not None:
+                break
+    finally:
+        await transport.close()
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """So many calls at once, and the first that was not answered."""
+
+    calls: int
+    refused: Try | None
+
+
 class _Prober:
     """The state of one probe: what was found to work is tried first for the next protocol."""
 
@@ -172,6 +206,7 @@ class _Prober:
         self._good_base: str | None = None
         self._good_header: Header | None = None
         self._memory = ReplyMemory()
+        self._asked = 0
         self.unreachable = False
 
     def _bases(self) -> list[str]:
@@ -196,12 +231,12 @@ class _Prober:
         """Ask the first protocol that answered once more: a cache shows itself by an equal reply."""
         good = next((one for name in PROTOCOLS if (one := self._report.working(name)) is not None), None)
         if good is not None:
-            await self._ask(good.kind, good.base, good.header or "bearer")
+            await self.ask(good.kind, good.base, good.header or "bearer")
 
     async def _search(self, kind: Kind) -> None:
         for base in self._bases():
             first, *others = self._headers(kind)
-            one = await self._ask(kind, base, first)
+            one = await self.ask(kind, base, first)
             if one.failure is not None and one.failure.error_class in PATH_CLASSES:
                 continue
             if one.failure is not None and one.http_status is None:
@@ -210,10 +245,11 @@ class _Prober:
             # Where both headers are in use, each is asked by itself, whatever the other one gave.
             if self._target.key is not None and (refused or (one.ok and kind in BOTH_HEADERS)):
                 for header in others:
-                    await self._ask(kind, base, header)
+                    await self.ask(kind, base, header)
             return
 
-    async def _ask(self, kind: Kind, base: str, header: Header) -> Try:
+    async def ask(self, kind: Kind, base: str, header: Header) -> Try:
+        """One request; its try goes into the report."""
         one = await (self._models(base, header) if kind == "models" else self._post(kind, base, header))
         self._report.tries.append(one)
         if one.ok and self._good_base is None:
@@ -283,9 +319,9 @@ class _Prober:
     def _call(self, kind: ProtocolName) -> Call:
         model = self._report.model
         assert model is not None
-        number = len(self._report.tries)
+        self._asked += 1
         return Call(
-            call_id=f"probe-{utc_now().strftime('%Y%m%dT%H%M%S%f')}-{number}",
+            call_id=f"probe-{utc_now().strftime('%Y%m%dT%H%M%S%f')}-{self._asked}",
             experiment_id=self._target.experiment_id,
             run_id="probe",
             strategy=None,

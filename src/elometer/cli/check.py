@@ -28,6 +28,9 @@ COLOURS = {"pass": "green", "warn": "yellow", "fail": "red", "unknown": None}
     "--experiment", metavar="FILE", type=click.Path(path_type=Path), help="Look at this experiment."
 )
 @click.option("--live", is_flag=True, help="Also ask the gateway; says first what that may cost.")
+@click.option(
+    "--ramp", is_flag=True, help="With --live: how many calls at once the gateway takes (at most 8)."
+)
 @click.option("--yes", is_flag=True, help="Do not ask before --live spends tokens.")
 @click.option("--json", "as_json", is_flag=True, help="Print every row as JSON.")
 @click.option("--verbose", "-v", is_flag=True, help="Show the evidence of passed rows too.")
@@ -38,6 +41,7 @@ def check(
     tool: str | None,
     experiment: Path | None,
     live: bool,
+    ramp: bool,
     yes: bool,
     as_json: bool,
     verbose: bool,
@@ -49,12 +53,14 @@ def check(
     """
     from elometer.jobs.checks import Question, live_cost_tokens, run_all
 
+    if ramp and not live:
+        raise click.UsageError(_("--ramp asks the gateway: it goes with --live."))
     if live:
-        cost = live_cost_tokens()
+        cost = live_cost_tokens(ramp=ramp)
         click.echo(_("Asking the gateway may spend up to {n} tokens.").format(n=cost), err=True)
         if not yes and sys.stdin.isatty():
             click.confirm(_("Go on?"), abort=True, err=True)
-    rows = run_all(Question(profile_name, tool, experiment), live=live)
+    rows = run_all(Question(profile_name, tool, experiment), live=live, ramp=ramp)
     print_rows(rows, as_json=as_json, verbose=verbose)
     if any(row.status == "fail" for row in rows):
         ctx.exit(FAILED)

@@ -14,6 +14,7 @@ from elometer.checks.catalogue import LIVE, STATIC
 from elometer.checks.context import Context, ExperimentFacts, StoreFacts, TerminalFacts
 from elometer.checks.engine import Check, Row, Status, ask_all
 from elometer.checks.live import REPORT
+from elometer.checks.live_answers import RAMP_CHECK
 from elometer.checks.probing import Report
 from elometer.core import paths
 from elometer.core.atomic import make_private_folder
@@ -177,9 +178,10 @@ def _chosen(checks: tuple[Check, ...], only: Sequence[str]) -> tuple[Check, ...]
     return tuple(check for check in checks if not only or check.id in only)
 
 
-def live_cost_tokens(only: Sequence[str] = ()) -> int:
+def live_cost_tokens(only: Sequence[str] = (), *, ramp: bool = False) -> int:
     """The most that asking the live checks may spend, in tokens: one probe answers all of them."""
-    return max((check.cost_tokens for check in _chosen(LIVE, only)), default=0)
+    asked = (*_chosen(LIVE, only), *((RAMP_CHECK,) if ramp else ()))
+    return max((check.cost_tokens for check in asked), default=0)
 
 
 def run_live(
@@ -194,10 +196,15 @@ def run_live(
         book_probe(context)
 
 
-def run_all(question: Question, *, live: bool, cancelled: threading.Event | None = None) -> list[Row]:
-    """Static checks, and with `live` those that ask the gateway after them; what they spend is booked."""
+def run_all(
+    question: Question, *, live: bool, ramp: bool = False, cancelled: threading.Event | None = None
+) -> list[Row]:
+    """Static checks, and with `live` those that ask the gateway after them; what they spend is booked.
+
+    `ramp` also looks for a number of calls at once that the gateway takes; it goes with `live`.
+    """
     context = build_context(question)
-    checks = (*STATIC, *LIVE) if live else STATIC
+    checks = (*STATIC, *(LIVE if live else ()), *((RAMP_CHECK,) if live and ramp else ()))
     try:
         return list(ask(context, checks, cancelled=cancelled))
     finally:
