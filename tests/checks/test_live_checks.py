@@ -260,7 +260,7 @@ def test_the_ramp_finds_how_many_calls_at_once_the_key_may_make(
     world: World, experiment: Experiment, places: int, cap: int, fix: str
 ) -> None:
     bound = Boundary(allowed_models=(DEMO_MODEL,), max_concurrency=places)
-    app = create_app(0, keys={KEY: bound}, latency=(0.2, 0.2), rate_429=0)
+    app = create_app(0, keys={KEY: bound}, latency=(0.05, 0.05), rate_429=0)
     with serve_in_thread(app) as url:
         experiment(
             base_url=url,

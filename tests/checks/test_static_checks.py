@@ -328,3 +328,11 @@ def test_boundary_of_the_store_counts_without_an_experiment(world: World) -> Non
     row = world.one("key.expiry")
     assert row.status == "warn"
     assert "2026-01-01T00:00:00" in row.result.cause
+
+
+def test_an_experiment_without_a_label_owns_the_label_of_its_source(
+    world: World, experiment: Experiment
+) -> None:
+    world.keys = (Key("main", "env:EVAL_KEY"),)
+    experiment(key_label=None)
+    assert complaints(world) == {}

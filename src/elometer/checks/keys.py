@@ -255,7 +255,13 @@ def _uses_elsewhere(context: Context, subjects: list[KeySubject]) -> Iterator[st
         if subject.value is not None:
             by_value.setdefault(subject.value.reveal().strip(), []).append(name)
     for value, subject in known.items():
-        others = [name for name in by_value.get(value, []) if name != subject.name]
+        labelled = context.experiment is None or context.experiment.key_label is not None
+        # An experiment without a label and a label with its source are one key by intention.
+        others = [
+            name
+            for name in by_value.get(value, [])
+            if name != subject.name and (labelled or stored[name].source != subject.source)
+        ]
         if others:
             yield _("{name}: the same key is labelled {others}").format(
                 name=subject.name, others=", ".join(others)
