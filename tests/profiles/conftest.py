@@ -26,6 +26,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No waiting for the disk: what a killed process wrote is there without it, only a power cut needs it."""
+    monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
+
+
+@pytest.fixture
 def founding() -> Path:
     """The founding text's own files."""
     return Path(__file__).parent.parent / "fixtures" / "founding"

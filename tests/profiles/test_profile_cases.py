@@ -16,6 +16,7 @@ import pytest
 from elometer.cli.main import run as run_command
 from elometer.core.errors import UsageError
 from elometer.jobs import profiles as job
+from elometer.profiles import ccswitch
 from elometer.profiles.clients import claude_code
 from elometer.profiles.model import Key, Profile
 from elometer.profiles.store import Store
@@ -317,7 +318,10 @@ def _database(path: Path) -> Path:
     return path
 
 
-def test_15_a_locked_or_half_written_database_is_read_from_a_copy(home: Path) -> None:
+def test_15_a_locked_or_half_written_database_is_read_from_a_copy(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ccswitch, "PAUSE_S", 0)
     path = _database(home / ".cc-switch/cc-switch.db")
     before = path.read_bytes()
     with sqlite3.connect(path) as holder:

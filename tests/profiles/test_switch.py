@@ -43,7 +43,7 @@ def _codex(name: str, key: str = "a", **fields: object) -> Profile:
 
 
 @pytest.fixture
-def keys(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def keys(home: Path, quick_disk: None, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("A_KEY", KEY_A)
     monkeypatch.setenv("B_KEY", KEY_B)
     return home

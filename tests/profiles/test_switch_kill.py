@@ -106,10 +106,15 @@ def _restore(home: Path, saved: Path) -> None:
 
 
 @pytest.fixture
-def key_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def key_home(home: Path, quick_disk: None, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("A_KEY", "sk-A-0123456789abcdef")
     return home
 
 
+def test_killed_at_50_random_lines(key_home: Path, tmp_path: Path) -> None:
+    _kill_at_random_points(key_home, tmp_path, 50)
+
+
+@pytest.mark.slow
 def test_killed_at_200_random_lines(key_home: Path, tmp_path: Path) -> None:
     _kill_at_random_points(key_home, tmp_path, 200)

@@ -35,7 +35,7 @@ from elometer.profiles import live
 from elometer.profiles import presets as preset_files
 from elometer.profiles.drift import ToolState
 from elometer.profiles.keys import KeyState, key_state, same_keys
-from elometer.profiles.model import DEFAULT_KEY_ENV, Key, Problem, Profile
+from elometer.profiles.model import Key, Problem, Profile
 from elometer.profiles.presets import Preset
 from elometer.profiles.secrets import forget_secret, key_problems, secret_store_path, store_secret
 from elometer.profiles.store import Store
@@ -266,11 +266,6 @@ def remove_key(label: str) -> Key:
 def same_key_labels(states: Sequence[KeyState]) -> list[tuple[str, ...]]:
     """Labels that turn out to be one and the same key."""
     return same_keys(list(states))
-
-
-def default_key_variable(tool: str) -> str:
-    """The variable in which a tool expects its key when a profile does not say."""
-    return DEFAULT_KEY_ENV[tool]
 
 
 def open_key_files(states: Sequence[KeyState]) -> list[tuple[Path, int]]:
