@@ -263,3 +263,15 @@ def test_the_stated_difference_is_found_in_about_80_of_100_experiments(clusters:
     statistic = (means.mean(axis=1) - 0.5) / (means.std(axis=1, ddof=1) / math.sqrt(clusters))
     found = np.mean(statistic > t.ppf(0.975, clusters - 1))
     assert 0.75 <= found <= 0.85
+
+
+def test_parameters_that_a_protocol_cannot_carry_are_named(tmp_path: Path) -> None:
+    (tmp_path / "experiment.yaml").write_text(
+        "experiment_id: e\n"
+        "taotoken: {base_url: 'https://g.example', key_label: k, key_boundary: {allowed_models: [m]}}\n"
+        "agent: {protocol: responses, params: {temperature: 1, stop: ['x']}, k_values: [1, 2]}\n"
+        "eval: {tasks: ['*']}\n"
+    )
+    experiment = load_experiment(tmp_path / "experiment.yaml")
+    found = {finding.code: finding for finding in lint(experiment, datetime(2026, 11, 29, tzinfo=UTC))}
+    assert found["params-unsent"].evidence.endswith("agent.params: stop")

@@ -52,7 +52,7 @@ def test_responses_body_renames_and_leaves_out() -> None:
         call(params={"max_tokens": 64, "temperature": 0.7, "stop": "\n", "reasoning_effort": "low"})
     ) == {
         "model": "m",
-        "input": [{"role": "user", "content": "2+2?"}],
+        "input": [{"type": "message", "role": "user", "content": "2+2?"}],
         "instructions": "Be terse.",
         "max_output_tokens": 64,
         "temperature": 0.7,

@@ -202,6 +202,8 @@ def _error_of(ended: ev.StartEnded, failure: str, folder: Path) -> ElometerError
                 evidence=ended.message,
                 fix=go_on,
             )
+        case "partial", "incomplete":
+            return PartialRun(_("Some calls got no answer."), evidence=ended.message, fix=go_on)
         case "partial", "closed":
             return PartialRun(_("The gateway asks to stay away."), evidence=ended.message, fix=go_on)
         case "partial", "failing":

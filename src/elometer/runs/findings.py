@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from elometer.core.text import gettext as _
 from elometer.runs.spec import Experiment
+from elometer.wire.protocols import protocol
 
 HIGH_CONCURRENCY = 32
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -117,6 +118,20 @@ def _contestants(experiment: Experiment, now: datetime) -> Iterator[Finding]:
         )
 
 
+def _unsent_params(experiment: Experiment, now: datetime) -> Iterator[Finding]:
+    name = experiment.agent.protocol
+    unsent = sorted(protocol(name).LEFT_OUT & experiment.agent.params.keys())
+    if unsent:
+        yield Finding(
+            "params-unsent",
+            _("The {protocol} protocol has no place for some parameters: they are not sent.").format(
+                protocol=name
+            ),
+            f"{where(experiment, 'agent.params')}: {', '.join(unsent)}",
+            _("Leave them out, or use the chat protocol."),
+        )
+
+
 _CHECKS: tuple[Callable[[Experiment, datetime], Iterator[Finding]], ...] = (
     _expiry,
     _base_url,
@@ -124,4 +139,5 @@ _CHECKS: tuple[Callable[[Experiment, datetime], Iterator[Finding]], ...] = (
     _placeholders,
     _concurrency,
     _contestants,
+    _unsent_params,
 )

@@ -26,7 +26,7 @@ from elometer.runs.folder import ExperimentFolder
 from elometer.runs.gates import Gates
 from elometer.runs.graders import extract
 from elometer.runs.journal import OutcomeName, Sample
-from elometer.runs.opening import block_ended, finished, opening
+from elometer.runs.opening import SETTLED, block_ended, finished, opening
 from elometer.runs.plan import Block, block_order, call_order
 from elometer.runs.resume import Past
 from elometer.runs.spec import Experiment
@@ -102,6 +102,8 @@ class Runner:
         self._ending: _Ending | None = None
         self._room = asyncio.Event()
         self._given_up = 0
+        self._open_ends = 0
+        self._last_failure = ""
         self._block_tokens: list[int] = []
         self._served: dict[str, set[str]] = _served_names(experiment, past)
         self._progress: dict[str, float] = {}
@@ -131,7 +133,7 @@ class Runner:
                 watcher = group.create_task(self._steering.follow())
                 await self._all_blocks()
                 watcher.cancel()
-            ending = self._ending or _Ending()
+            ending = self._ending or self._unforced_ending()
             ended = ev.StartEnded(
                 at=timestamp(),
                 status=ending.status,  # type: ignore[arg-type]
@@ -145,6 +147,12 @@ class Runner:
         finally:
             failed = ev.StartEnded(at=timestamp(), status="failed", reason="internal")
             self.books.emit(ended or failed)
+
+    def _unforced_ending(self) -> _Ending:
+        """Complete, unless calls of some block were given up: starting again makes those once more."""
+        if not self._open_ends:
+            return _Ending()
+        return _Ending("partial", "incomplete", self._last_failure)
 
     def stop(self, status: str, reason: str, message: str = "", error_class: str = "") -> None:
         """Drain: nothing new goes onto the wire; what is there is waited for and booked."""
@@ -259,6 +267,7 @@ class Runner:
             )
             outcome.run_id, outcome.timestamp = self.facts.run_id, timestamp()
             outcomes.append(outcome)
+        self._open_ends += any(item.outcome not in SETTLED for item in outcomes)
         if tokens:
             self._block_tokens.append(tokens)
         await self.books.outcome(outcomes)
@@ -397,6 +406,7 @@ class Runner:
     def _give_up(self, call: Call, answer: Answer) -> OutcomeName:
         attempt = answer.attempt
         failure, said = attempt.error_class or "unknown", _said(attempt)
+        self._last_failure = said
         self.books.emit(
             ev.CallFailed(
                 at=timestamp(),

@@ -20,6 +20,7 @@ NAME = "chat"
 path = "chat/completions"
 headers: dict[str, str] = {}
 sends_seed = True
+LEFT_OUT: frozenset[str] = frozenset()
 
 _DONE = b"[DONE]"
 _REASONING_FIELDS = ("reasoning_content", "reasoning")

@@ -41,7 +41,10 @@ def body(call: Call) -> dict[str, Any]:
     """The request; the system text is `instructions`, a seed is never sent."""
     request: dict[str, Any] = {
         "model": call.model,
-        "input": [{"role": message.role, "content": message.content} for message in call.messages],
+        # OpenAI lets `type` be left out; llama.cpp refuses an assistant's turn without it.
+        "input": [
+            {"type": "message", "role": message.role, "content": message.content} for message in call.messages
+        ],
     }
     if call.system is not None:
         request["instructions"] = call.system
