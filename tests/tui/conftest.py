@@ -24,6 +24,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("XDG_STATE_HOME", "state"),
     ):
         monkeypatch.setenv(name, str(tmp_path / folder))
+    for name, folder in (
+        ("HOME", "home"),
+        ("CODEX_HOME", "home/codex"),
+        ("CLAUDE_CONFIG_DIR", "home/claude"),
+    ):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        monkeypatch.setenv(name, str(tmp_path / folder))
     for name in ("NO_COLOR", "ELOMETER_THEME", "ELOMETER_SLOW_LINK", "SSH_CONNECTION"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path

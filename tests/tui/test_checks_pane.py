@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from conftest import MakeApp
-from test_panes import settle
+from test_panes import settle, wait_for
 from tui_stand_ins import StandIns
 
 from elometer.tui.app import ElometerApp
+from elometer.tui.screens.dialogs import Question
 from elometer.tui.terminal import Terminal
 from elometer.tui.verbs import Verbs
 from elometer.tui.widgets.lines import Lines
@@ -61,3 +62,21 @@ async def test_the_real_checks_answer(home: object) -> None:
         await settle(pilot)
         rows = [row for row in app.screen.query_one("#checks", Rows).rows if not row.heading]
         assert len(rows) >= 20
+
+
+async def test_live_ones_are_asked_after_a_yes_only(make_app: MakeApp, stand_ins: StandIns) -> None:
+    app = make_app(None, "checks")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("l")
+        await wait_for(pilot, Question)
+        await pilot.press("n")
+        await settle(pilot)
+        assert stand_ins.asked == []
+        await pilot.press("l")
+        await wait_for(pilot, Question)
+        await pilot.press("y")
+        await settle(pilot)
+        assert stand_ins.asked == [("live", None)]
+        served = next(row for row in app.screen.query_one("#checks", Rows).rows if row.key == "models.served")
+        assert served.cells["status"] == "✓ pass"

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from conftest import MakeApp
-from test_panes import settle
+from test_panes import settle, wait_for
 from textual.widgets import Input, Select
 
 from elometer.core.limits import Boundary
@@ -15,6 +15,8 @@ from elometer.jobs.profiles import list_profiles, presets
 from elometer.profiles.model import Profile
 from elometer.tui.app import ElometerApp
 from elometer.tui.profile_rows import boundary_text
+from elometer.tui.screens.dialogs import Question, TextDialog
+from elometer.tui.screens.preview import PreviewDialog
 from elometer.tui.terminal import Terminal
 from elometer.tui.verbs import Verbs
 from elometer.tui.widgets.lines import Lines
@@ -124,8 +126,88 @@ async def test_a_key_value_typed_as_a_source_is_refused_and_stays_out_of_every_f
         await settle(pilot)
         assert app.screen is form
         assert value not in form.query_one("#problems", Lines).text()
-    held = [path for path in home.rglob("*") if path.is_file() and value.encode() in path.read_bytes()]
-    assert held == []
+    assert holding(home, value) == []
+
+
+def holding(folder: Path, value: str) -> list[Path]:
+    """Files below a folder that hold a value."""
+    return [path for path in folder.rglob("*") if path.is_file() and value.encode() in path.read_bytes()]
+
+
+CONFIG = '# mine\nmodel = "old"\n\n[tui]\ntheme = "dark"\n'
+
+
+async def test_switch_shows_the_difference_asks_and_can_be_taken_back(home: Path) -> None:
+    config = home / "home" / "codex" / "config.toml"
+    config.write_text(CONFIG)
+    store(Verbs(), "gateway-cx")
+    app = real_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        assert app.screen.query_one("#profiles", Rows).current == "store:codex:gateway-cx"
+        await pilot.press("D")
+        await wait_for(pilot, PreviewDialog)
+        await pilot.press("y", "n")
+        await settle(pilot)
+        assert config.read_text() == CONFIG, "looking writes nothing"
+
+        await pilot.press("enter")
+        await wait_for(pilot, PreviewDialog)
+        shown = app.screen.query_one("#changes", Lines).text()
+        assert "https://gateway.example/api/v1" in shown
+        assert "- model = " in shown
+        await pilot.press("n")
+        await settle(pilot)
+        assert config.read_text() == CONFIG, "no means no"
+
+        await pilot.press("enter")
+        await wait_for(pilot, PreviewDialog)
+        await pilot.press("y")
+        await settle(pilot)
+        assert "https://gateway.example/api/v1" in config.read_text()
+        assert config.read_text().startswith("# mine\n")
+        row = next(
+            row for row in app.screen.query_one("#profiles", Rows).rows if row.key.startswith("store:")
+        )
+        assert row.cells["active"] == "●!", "live, and its key is not set here"
+        assert ("cx", "gateway-cx") in app.active_profiles
+
+        await pilot.press("u")
+        await wait_for(pilot, PreviewDialog)
+        await pilot.press("y")
+        await settle(pilot)
+        assert config.read_text() == CONFIG
+
+
+async def test_delete_asks_and_leaves_the_key() -> None:
+    from elometer.profiles.store import Store
+
+    store(Verbs(), "gateway-cx")
+    app = real_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("d")
+        await wait_for(pilot, Question)
+        await pilot.press("n")
+        await settle(pilot)
+        assert len(list_profiles()) == 1
+        await pilot.press("d")
+        await wait_for(pilot, Question)
+        await pilot.press("y")
+        await settle(pilot)
+        assert list_profiles() == []
+        assert list(Store.load().keys) == ["eval"]
+
+
+async def test_drift_tells_what_each_tool_lives_by() -> None:
+    app = real_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("v")
+        await wait_for(pilot, TextDialog)
+        shown = app.screen.query_one("#text", Lines).text()
+        for tool in ("claude-code", "codex"):
+            assert f"{tool}: " in shown
 
 
 async def test_two_hundred_profiles_at_80x24(make_app: MakeApp) -> None:

@@ -33,8 +33,8 @@ def test_the_highest_drop_goes_first_and_zero_never() -> None:
 
 
 def test_what_is_left_over_goes_to_the_growing_column_up_to_its_limit() -> None:
-    assert dict((column.key, width) for column, width in lay_out(COLUMNS, 28))["name"] == 8
-    assert dict((column.key, width) for column, width in lay_out(COLUMNS, 80))["name"] == 10
+    assert {column.key: width for column, width in lay_out(COLUMNS, 28)}["name"] == 8
+    assert {column.key: width for column, width in lay_out(COLUMNS, 80)}["name"] == 10
 
 
 @given(

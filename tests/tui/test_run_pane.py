@@ -13,6 +13,7 @@ from tui_stand_ins import StandIns
 
 from elometer.core.errors import UsageError
 from elometer.tui.app import ElometerApp
+from elometer.tui.widgets.bars import StatusBar
 from elometer.tui.widgets.hint import Hint
 from elometer.tui.widgets.lines import Lines
 from elometer.tui.widgets.rows import Rows
@@ -182,3 +183,22 @@ async def test_a_slow_disk_does_not_hold_the_keyboard(
         assert app.current_mode == "ledger"
         gate.set()
         await stuck
+
+
+async def test_a_start_whose_process_is_gone_is_shown_as_died_and_can_go_on(
+    make_app: MakeApp, story_folder: Path, stand_ins: StandIns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elometer.tui.app.SILENCE_S", 0.0)
+    monkeypatch.setattr(stand_ins, "standing", lambda folder: "died")
+    monkeypatch.setattr(
+        stand_ins, "start_run", lambda folder: (stand_ins.asked.append(("run", folder)), folder)[1]
+    )
+    app = make_app(story_folder)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await settle(pilot)
+        assert "process is gone" in app.screen.query_one("#header", Lines).text()
+        assert "died" in app.screen.query_one(StatusBar).text()
+        await pilot.press("p", "x", "R")
+        await settle(pilot)
+        assert stand_ins.asked == [("run", story_folder)]

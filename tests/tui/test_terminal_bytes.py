@@ -72,14 +72,23 @@ def test_a_running_start_keeps_to_six_kilobytes_a_second(open_terminal: Open, tm
         writer.join()
 
 
-def test_a_pane_switch_fits_in_fifteen_kilobytes(open_terminal: Open, ended: Path) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("key", [b"1", b"3", b"4", b"5"])
+def test_a_pane_switch_fits_in_fifteen_kilobytes(open_terminal: Open, ended: Path, key: bytes) -> None:
     terminal = open_terminal(ended, "run")
     terminal.settle(b"complete")
-    terminal.press(b"3")
-    sent = len(terminal.read_for(1.5))
-    assert 0 < sent <= 15_000, sent
+    terminal.press(key)
+    first = len(terminal.read_for(1.5))  # once: the pane is made, then filled by what is read in threads
+    terminal.press(b"2")
+    back = len(terminal.read_for(1.5))
+    terminal.press(key)
+    again = len(terminal.read_for(1.5))
+    assert 0 < again <= 15_000, again
+    assert back <= 15_000, back
+    assert first <= 30_000, first
 
 
+@pytest.mark.slow
 def test_no_color_sends_no_colour(open_terminal: Open, ended: Path) -> None:
     terminal = open_terminal(ended, "run", NO_COLOR="1")
     terminal.settle(b"complete")
@@ -89,11 +98,14 @@ def test_no_color_sends_no_colour(open_terminal: Open, ended: Path) -> None:
         for code in found.split(b";")
         if code
     ]
-    coloured = [code for code in codes if 30 <= int(code) <= 48 or int(code) >= 90]
+    coloured = [
+        code for code in codes if int(code) not in (39, 49) and (30 <= int(code) <= 48 or int(code) >= 90)
+    ]
     assert coloured == []
     assert b"7" in codes, "the current pane is shown by reverse"
 
 
+@pytest.mark.slow
 def test_sixteen_colours_stay_sixteen(open_terminal: Open, ended: Path) -> None:
     terminal = open_terminal(ended, "run", TERM="xterm")
     terminal.settle(b"complete")
@@ -111,6 +123,7 @@ def test_leaving_restores_the_terminal_and_prints_the_files(open_terminal: Open,
         assert switched_off in terminal.screen[-4_000:]
 
 
+@pytest.mark.slow
 def test_over_ssh_the_mouse_stays_with_the_terminal(open_terminal: Open, ended: Path) -> None:
     terminal = open_terminal(ended, "run", (80, 24), SSH_CONNECTION="10.0.0.1 50000 10.0.0.2 22")
     terminal.settle(b"complete")

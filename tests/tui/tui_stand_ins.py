@@ -95,6 +95,18 @@ class StandIns(Verbs):
     def presets(self) -> list[Preset]:
         return [] if self.fixed else list(super().presets())
 
+    def standing(self, folder: Path) -> str:
+        return "running"
+
+    def live_cost(self) -> int:
+        return 96
+
+    def live_checks(self, folder: Path | None) -> list[object]:
+        self.asked.append(("live", folder))
+        return [
+            answer("models.served", "models", "Does the gateway serve the model?", "pass", "m-1 answered")
+        ]
+
     def active_profiles(self) -> dict[str, str]:
         return {"claude-code": "gateway-cc", "codex": "gateway-cx"}
 

@@ -5,6 +5,7 @@ As a program: `python tests/tui/tui_terminal.py FOLDER|- PANE` runs the app with
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -79,10 +80,8 @@ class TerminalRun:
 
     def close(self) -> None:
         """End the child, whatever it does."""
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         os.waitpid(self.pid, 0)
         os.close(self.fd)
 

@@ -26,6 +26,8 @@ from elometer.tui.verbs import Verbs
 TOOL_NAMES = {"claude-code": "cc", "codex": "cx", "openai-compatible": "api"}
 FIT_PAUSE_S = 2.0
 SECOND_CTRL_C_S = 2.0
+SILENCE_S = 5.0
+LIFE_PAUSE_S = 30.0
 PANES_GROUP = Binding.Group(_("Panes"), compact=True)
 
 
@@ -61,6 +63,7 @@ class ElometerApp(App[str]):
         Binding("d", "demo", _("Demo"), show=False, id="app.demo"),
         Binding("o", "open", _("Open"), id="app.open"),
         Binding("i", "init", _("Init"), show=False, id="app.init"),
+        Binding("p", "probe", _("Probe"), show=False, id="app.probe"),
         Binding("question_mark", "help", _("Help"), key_display="?", id="app.help"),
         Binding("q", "leave", _("Quit"), id="app.quit"),
         Binding("ctrl+q", "leave", _("Quit"), show=False, priority=True, system=True, id="app.quit_anywhere"),
@@ -88,6 +91,7 @@ class ElometerApp(App[str]):
         self._polling = False
         self._fitting = False
         self._fit_after = 0.0
+        self._life_after = 0.0
         self._interrupted_at = float("-inf")
 
     def _load_themes(self) -> None:
@@ -143,8 +147,31 @@ class ElometerApp(App[str]):
                 self._polling = False
             if watch is session.watch:
                 session.take(state, time.monotonic())
+                self._look_for_life()
         if pane := self.pane:
             pane.look()
+
+    def _look_for_life(self) -> None:
+        """A start that says nothing for a while may have died; asking reads all its events: seldom."""
+        session, now = self.session, time.monotonic()
+        if session.running and now - session.changed_at > SILENCE_S and now >= self._life_after:
+            self._life_after = now + LIFE_PAUSE_S
+            self._ask_for_life()
+
+    @work(group="life", exclusive=True)
+    async def _ask_for_life(self) -> None:
+        session, folder = self.session, self.session.folder
+        if folder is None:
+            return
+        try:
+            standing = await asyncio.to_thread(session.verbs.standing, folder)
+        except (ElometerError, OSError):
+            return  # the next poll says what is wrong with the folder
+        if folder == session.folder and standing == "died":
+            session.died = True
+            self.refresh_bindings()
+            if pane := self.pane:
+                pane.look()
 
     def want_fit(self) -> None:
         """Fit again in a thread, if blocks were finished since; never more than one at a time."""
@@ -244,6 +271,11 @@ class ElometerApp(App[str]):
             markup=False,
         )
 
+    def action_probe(self) -> None:
+        """Go where a profile can be chosen and probed."""
+        self.switch_mode("profiles")
+        self.notify(_("Choose a profile of the store, then p probes its gateway; a adds one."))
+
     @work
     async def action_open(self) -> None:
         """Choose an experiment to watch."""
@@ -280,6 +312,12 @@ class ElometerApp(App[str]):
             self.say(fault)
 
     # --- keys -------------------------------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        # One key must not begin something while another start is looked at; the palette still can.
+        if action in ("demo", "init", "probe") and self.session.watch is not None:
+            return False
+        return super().check_action(action, parameters)
 
     def action_pane(self, name: str) -> None:
         """Show a pane; a dialog stays until it is answered."""

@@ -10,7 +10,6 @@ from textual.containers import Container
 from elometer.core.text import gettext as _
 from elometer.tui.fits import is_claim
 
-
 # A drawing is about 3 KB for the terminal: every few seconds is enough to watch whiskers narrow.
 PAUSE_S = 5.0
 

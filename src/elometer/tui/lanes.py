@@ -46,8 +46,10 @@ PHASES = {
 PHASE_STYLES = {"paused": "warning", "stopping": "warning", "partial": "warning", "failed": "error"}
 
 
-def phase_text(state: RunState) -> tuple[str, str]:
+def phase_text(state: RunState, died: bool = False) -> tuple[str, str]:
     """The phase in words with its reason, and its style."""
+    if died:
+        return _("died"), "error"
     word = PHASES[state.phase]
     if state.reason and state.phase not in ("running", "idle"):
         word += f" ({state.reason})"
@@ -117,7 +119,7 @@ def _elapsed(state: RunState, now: float) -> float | None:
 
 
 def _with_bar(words: str, fraction: float, width: int, style: str) -> Line:
-    """Words, then a bar: it stands at the right because it changes least, and a line is sent from its left."""
+    """Words, then a bar: at the right, because it changes least and a line is sent from its left."""
     cells = min(WIDE_WORDS, width - 12)
     return (
         (" " + fit_cells(words, cells) + "  ", ""),

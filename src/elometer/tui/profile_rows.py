@@ -15,7 +15,7 @@ from elometer.tui.widgets.lines import Line
 from elometer.tui.widgets.rows import Column, Row
 
 COLUMNS = (
-    Column("active", "", 1, "left"),
+    Column("active", "", 2, "left"),
     Column("name", _("profile"), 16, "left"),
     Column("key", _("key"), 14, "left", drop=3, grow=10),
     Column("fingerprint", _("finger"), 8, "left", drop=4),
@@ -77,7 +77,7 @@ def profile_rows(found: Sequence[Entry], tools: Sequence[str]) -> list[Row]:
 def _store_row(entry: Entry) -> Row:
     row = entry.row
     failing = any(problem.severity == "fail" for problem in row.problems)
-    mark = "!" if failing else "●" if row.active else ""
+    mark = ("●" if row.active else " ") + ("!" if failing else "")
     return Row(
         entry.key,
         {
@@ -145,4 +145,33 @@ def detail_lines(entry: Entry | None) -> list[Line]:
     for problem in row.problems:
         style = "error" if problem.severity == "fail" else "warning"
         lines.append(((f"! {problem.message}", style), (f"  {problem.fix}" if problem.fix else "", "muted")))
+    return lines
+
+
+def drift_lines(states: Sequence[Any]) -> list[str]:
+    """What each tool lives by, in words; keys by fingerprint."""
+    lines: list[str] = []
+    for state in states:
+        labels = f" ({', '.join(state.key_labels)})" if state.key_labels else ""
+        lines += [
+            f"{state.tool}: {state.profile or _('no profile of the store')}",
+            f"  {_('file')} {state.path or UNKNOWN}",
+            f"  {_('URL')} {state.base_url or UNKNOWN}  {_('model')} {state.model or UNKNOWN}",
+            f"  {_('key')} {state.fingerprint or UNKNOWN}{labels}",
+        ]
+        lines += [f"  ! {line}" for line in (*state.drift, *state.overrides)]
+        lines.append("")
+    return lines
+
+
+def probe_lines(rows: Sequence[Any]) -> list[str]:
+    """What a probe found: sign, question, evidence, cause and fix."""
+    from elometer.tui.check_rows import STATUS
+
+    lines: list[str] = []
+    for row in rows:
+        sign, word, _style = STATUS[row.status]
+        lines.append(f"{sign} {word}: {_(row.check.question)}")
+        lines += [f"    {line}" for line in row.result.evidence]
+        lines += [f"    → {line}" for line in (row.result.cause, row.result.fix) if line]
     return lines

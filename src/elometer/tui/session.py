@@ -51,6 +51,8 @@ class Session:
     fit_version: int = 0
     fit_blocks: int = -1  # blocks that were done when the fit was asked for
     cap_wanted: int | None = None
+    died: bool = False  # the start's process is gone and left no last line
+    changed_at: float = 0.0  # seconds of the steady clock
 
     @property
     def folder(self) -> Path | None:
@@ -60,7 +62,7 @@ class Session:
     @property
     def running(self) -> bool:
         """True while a start is at work, paused or stopping."""
-        return self.state.opened is not None and not self.state.ended
+        return self.state.opened is not None and not self.state.ended and not self.died
 
     @property
     def simulated(self) -> bool:
@@ -72,6 +74,7 @@ class Session:
         self.watch, self.state = watch, watch.state
         self.rates = LaneRates()
         self.fit, self.fit_error, self.fit_blocks, self.cap_wanted = None, "", -1, None
+        self.died = False
         self.version += 1
         self.fit_version += 1
 
@@ -81,6 +84,7 @@ class Session:
         if changed:
             self.state = state
             self.version += 1
+            self.died, self.changed_at = False, now
         if self.running:
             self.rates.add(state.lanes, now)
         return changed

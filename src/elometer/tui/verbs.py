@@ -6,8 +6,6 @@ a thread.
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, cast
@@ -17,10 +15,11 @@ from elometer.core.redact import redact
 if TYPE_CHECKING:
     from elometer.checks.engine import Row as CheckRow
     from elometer.checks.engine import Status
-    from elometer.jobs.profiles import ProfileRow
+    from elometer.jobs.profiles import Preview, ProfileRow
     from elometer.jobs.watch import StartSummary
     from elometer.ledger.index import LineIndex
     from elometer.ledger.totals import Totals
+    from elometer.profiles.drift import ToolState
     from elometer.profiles.model import Problem, Tool
     from elometer.profiles.presets import Preset
     from elometer.rating.result import FitResult
@@ -148,13 +147,69 @@ class Verbs:
         """Rows of the static checks; those of an experiment too where `folder` holds one."""
         from elometer.jobs.checks import Question, run_static
 
-        experiment = folder if folder is not None and (folder / "experiment.yaml").is_file() else None
-        # The app puts a capture without a descriptor in place of stdout; the checks mean the real one.
-        with contextlib.redirect_stdout(sys.__stdout__):
-            return run_static(Question(experiment=experiment), only=only, known=known)
+        return run_static(Question(experiment=_experiment(folder)), only=only, known=known)
+
+    def live_cost(self) -> int:
+        """The most that the live checks may spend, in tokens."""
+        from elometer.jobs.checks import live_cost_tokens
+
+        return live_cost_tokens()
+
+    def live_checks(self, folder: Path | None) -> Sequence[CheckRow]:
+        """Rows of the checks that ask the gateway; what they spend is booked as `probe`."""
+        from elometer.jobs.checks import Question, run_live
+
+        return run_live(Question(experiment=_experiment(folder)))
+
+    def probe(self, name: str, tool: str) -> Sequence[CheckRow]:
+        """Rows of one minimal request per protocol to a profile's gateway; booked as `probe`."""
+        from elometer.jobs.probe import probe_named
+
+        return probe_named(name, tool=tool).rows
+
+    def preview_switch(self, name: str, tool: str) -> Preview:
+        """What a switch to a profile would change; writes nothing."""
+        from elometer.jobs.profiles import preview_switch
+
+        return preview_switch(name, tool=tool)
+
+    def preview_undo(self) -> Preview:
+        """What taking back the newest switch would change; writes nothing."""
+        from elometer.jobs.profiles import preview_undo
+
+        return preview_undo()
+
+    def apply(self, preview: Preview) -> None:
+        """Carry out what was previewed. Raises UsageError where the file changed in between."""
+        from elometer.jobs.profiles import apply
+
+        apply(preview)
+
+    def drift(self) -> Sequence[ToolState]:
+        """What each tool lives by now."""
+        from elometer.jobs.profiles import drift
+
+        return drift()
+
+    def remove_profile(self, name: str, tool: str) -> None:
+        """Take a profile out of the store; its key stays."""
+        from elometer.jobs.profiles import remove_profile
+
+        remove_profile(name, tool)
+
+    def standing(self, folder: Path) -> str:
+        """How the last start stands, `died` included; reads all its events: seldom, and in a thread."""
+        from elometer.jobs.watch import summarise
+
+        return summarise(folder).standing
 
     def init(self) -> Sequence[Path]:
         """Write a commented experiment and tasks file into a new folder of the workspace."""
         from elometer.jobs.init import init
 
         return init()
+
+
+def _experiment(folder: Path | None) -> Path | None:
+    """The folder, if it holds an experiment that checks can ask about."""
+    return folder if folder is not None and (folder / "experiment.yaml").is_file() else None

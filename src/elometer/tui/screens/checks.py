@@ -16,6 +16,7 @@ from textual.widget import Widget
 from elometer.core.errors import ElometerError
 from elometer.core.text import gettext as _
 from elometer.tui.check_rows import COLUMNS, check_rows, detail_lines, summary_line
+from elometer.tui.figures import count
 from elometer.tui.screens.pane import Pane
 from elometer.tui.widgets.lines import Lines
 from elometer.tui.widgets.rows import Rows
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ChecksPane(Pane):
-    """Static checks: they read files and the environment, and never the network."""
+    """Static checks read files and the environment; live ones ask the gateway, after a question."""
 
     NAME = "checks"
     HELP = """
@@ -36,6 +37,7 @@ class ChecksPane(Pane):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "again(False)", _("Rerun"), id="checks.again"),
         Binding("R", "again(True)", _("Rerun all"), id="checks.all"),
+        Binding("l", "live", _("Live"), id="checks.live"),
         Binding("y", "copy_fix", _("Copy fix"), id="checks.copy"),
     ]
     DEFAULT_CSS = """
@@ -85,8 +87,11 @@ class ChecksPane(Pane):
         else:
             answers = {row.check.id: row for row in found}
             self._found = [answers.get(row.check.id, row) for row in self._found]
+        self._show()
+
+    def _show(self) -> None:
         self.query_one("#checks", Rows).set_rows(check_rows(self._found))
-        summary.set_lines([summary_line(self._found)])
+        self.query_one("#check-summary", Lines).set_lines([summary_line(self._found)])
         self._detail()
 
     def _questions(self, folder: Path | None, only: str | None) -> Sequence[Row]:
@@ -121,6 +126,32 @@ class ChecksPane(Pane):
         """Ask the chosen question again, or all of them."""
         chosen = self._chosen()
         self._ask(None if everything or chosen is None else chosen.check.id)
+
+    @work
+    async def action_live(self) -> None:
+        """Ask the gateway too, after a question that names the cost."""
+        from elometer.tui.screens.dialogs import Question
+
+        verbs, folder = self.session.verbs, self.session.folder
+        cost = await asyncio.to_thread(verbs.live_cost)
+        question = Question(
+            _("Ask the gateway?"),
+            _("Up to {tokens} tokens are spent and booked as probe.").format(tokens=count(cost)),
+            yes=_("ask"),
+            no=_("leave it"),
+        )
+        if not await self.app.push_screen_wait(question):
+            return
+        summary = self.query_one("#check-summary", Lines)
+        summary.set_lines([((_("asking the gateway …"), "muted"),)])
+        try:
+            found = await asyncio.to_thread(verbs.live_checks, folder)
+        except (ElometerError, OSError) as fault:
+            self.own_app.say(fault)
+            found = []
+        fresh = {row.check.id: row for row in found}
+        self._found = [fresh.pop(row.check.id, row) for row in self._found] + list(fresh.values())
+        self._show()
 
     def action_copy_fix(self) -> None:
         """Send the fix to the terminal's clipboard."""

@@ -14,6 +14,7 @@ from textual.containers import Container
 from textual.widget import Widget
 
 from elometer.core.errors import ElometerError
+from elometer.core.natural import natural_key
 from elometer.core.text import gettext as _
 from elometer.core.text import ngettext
 from elometer.tui.figures import UNKNOWN, count, decimal
@@ -110,7 +111,9 @@ class LedgerPane(Pane):
             self._pages = LedgerPages(self.session.verbs.ledger_index(path)) if path else None
             self._totals_lines, self._bad, self._next_look = -1, 0, 0.0
             self.query_one(LedgerView).open(self._pages)
-            self.query_one("#totals", Rows).set_rows([])
+            # Rows to come take their room at once: a later change of layout would send the page again.
+            names = sorted(self.session.state.lanes, key=natural_key)
+            self.query_one("#totals", Rows).set_rows([Row(name, {"name": name}) for name in names])
         if path is None:
             self.say_empty(
                 _("No ledger is open. Every attempt of a start will be here, with its tokens."),

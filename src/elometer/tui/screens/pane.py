@@ -77,7 +77,7 @@ class Pane(Screen[None]):
             return
         session = self.session
         self.query_one(PaneBar).show(simulated=session.simulated)
-        phase, style = phase_text(session.state) if session.watch else ("", "")
+        phase, style = phase_text(session.state, session.died) if session.watch else ("", "")
         opened = session.state.opened
         folder = session.folder
         start = folder.name if folder else ""

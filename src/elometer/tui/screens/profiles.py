@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import ClassVar
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import work
 from textual.binding import Binding, BindingType
@@ -14,10 +14,13 @@ from textual.widgets import Input
 
 from elometer.core.errors import ElometerError
 from elometer.core.text import gettext as _
-from elometer.tui.profile_rows import COLUMNS, PRESET, Entry, detail_lines, entries, profile_rows
+from elometer.tui.profile_rows import COLUMNS, PRESET, STORE, Entry, detail_lines, entries, profile_rows
 from elometer.tui.screens.pane import Pane
 from elometer.tui.widgets.lines import Lines
 from elometer.tui.widgets.rows import Rows
+
+if TYPE_CHECKING:
+    from elometer.jobs.profiles import Preview
 
 TOOLS = ("claude-code", "codex", "openai-compatible")
 
@@ -31,10 +34,19 @@ class ProfilesPane(Pane):
     A profile stores the gateway's root; the effective URL is what its tool is given: the root for Claude
     Code, the root with `/v1` for Codex and OpenAI clients. A key is shown by label and fingerprint.
 
+    Enter shows what a switch would change in the client's file and asks; `u` takes the newest switch back, to
+    the byte. `v` shows what each tool lives by now. `d` deletes a profile, `p` probes its gateway.
+
     `●` marks the active profile of a tool, `!` one that cannot be used as it stands.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "switch", _("Switch"), key_display="⏎", id="profiles.switch"),
         Binding("a", "add", _("Add"), id="profiles.add"),
+        Binding("D", "diff", _("Diff"), id="profiles.diff"),
+        Binding("u", "undo", _("Undo"), id="profiles.undo"),
+        Binding("v", "drift", _("Drift"), id="profiles.drift"),
+        Binding("p", "probe", _("Probe"), id="profiles.probe"),
+        Binding("d", "delete", _("Delete"), show=False, id="profiles.delete"),
         Binding("slash", "filter", _("Filter"), key_display="/", id="profiles.filter"),
         Binding("escape", "unfilter", _("All"), show=False, id="profiles.unfilter"),
     ]
@@ -101,10 +113,111 @@ class ProfilesPane(Pane):
     def on_rows_moved(self, message: Rows.Moved) -> None:
         self._detail(message.key)
 
-    def on_rows_chosen(self, message: Rows.Chosen) -> None:
-        chosen = next((entry for entry in self._found if entry.key == message.key), None)
-        if chosen is not None and chosen.kind == PRESET:
-            self._add(chosen)
+    def _chosen(self, kind: str = STORE) -> Entry | None:
+        key = self.query_one("#profiles", Rows).current
+        chosen = next((entry for entry in self._found if entry.key == key), None)
+        return chosen if chosen is not None and chosen.kind == kind else None
+
+    def on_rows_chosen(self) -> None:
+        self.action_switch()
+
+    def action_switch(self) -> None:
+        """Switch the tool to this profile, after its difference was shown; a preset is added instead."""
+        if preset := self._chosen(PRESET):
+            self._add(preset)
+        elif entry := self._chosen():
+            self._preview(lambda: self.session.verbs.preview_switch(entry.name, entry.tool), ask=True)
+
+    def action_diff(self) -> None:
+        """Show what a switch would change."""
+        if entry := self._chosen():
+            self._preview(lambda: self.session.verbs.preview_switch(entry.name, entry.tool), ask=False)
+
+    def action_undo(self) -> None:
+        """Take back the newest switch, after its difference was shown."""
+        self._preview(self.session.verbs.preview_undo, ask=True)
+
+    @work(group="switch", exclusive=True)
+    async def _preview(self, plan: Callable[[], Preview], *, ask: bool) -> None:
+        from elometer.tui.screens.preview import PreviewDialog
+
+        try:
+            preview = await asyncio.to_thread(plan)
+            if not await self.app.push_screen_wait(PreviewDialog(preview, ask=ask)):
+                return
+            await asyncio.to_thread(self.session.verbs.apply, preview)
+        except (ElometerError, OSError) as fault:
+            self.own_app.say(fault)
+            return
+        done = _("Taken back.") if preview.plan.action == "undo" else _("Switched.")
+        self.notify("\n".join(preview.next_steps) or done, title=done, timeout=10, markup=False)
+        self.reload()
+        self.own_app.read_profiles()
+
+    @work(group="drift", exclusive=True)
+    async def action_drift(self) -> None:
+        """What each tool lives by now, and what overrides it."""
+        from elometer.tui.profile_rows import drift_lines
+        from elometer.tui.screens.dialogs import TextDialog
+
+        try:
+            states = await asyncio.to_thread(self.session.verbs.drift)
+        except (ElometerError, OSError) as fault:
+            self.own_app.say(fault)
+            return
+        await self.app.push_screen(TextDialog(_("What is live"), drift_lines(states)))
+
+    @work(group="probe", exclusive=True)
+    async def action_probe(self) -> None:
+        """Send one minimal request per protocol to this profile's gateway, after a question."""
+        from elometer.tui.profile_rows import probe_lines
+        from elometer.tui.screens.dialogs import Question, TextDialog
+
+        entry = self._chosen()
+        if entry is None:
+            self.notify(_("Choose a profile of the store: its gateway is probed."))
+            return
+        verbs = self.session.verbs
+        question = Question(
+            _("Probe the gateway of {name}?").format(name=entry.name),
+            _("Up to {tokens} tokens are spent and booked as probe.").format(
+                tokens=await asyncio.to_thread(verbs.live_cost)
+            ),
+            yes=_("probe"),
+            no=_("leave it"),
+        )
+        if not await self.app.push_screen_wait(question):
+            return
+        self.notify(_("Asking {url} …").format(url=entry.url), markup=False)
+        try:
+            rows = await asyncio.to_thread(verbs.probe, entry.name, entry.tool)
+        except (ElometerError, OSError) as fault:
+            self.own_app.say(fault)
+            return
+        await self.app.push_screen(TextDialog(entry.url, probe_lines(rows)))
+
+    @work(group="delete", exclusive=True)
+    async def action_delete(self) -> None:
+        """Take the profile out of the store, after a question."""
+        from elometer.tui.screens.dialogs import Question
+
+        entry = self._chosen()
+        if entry is None:
+            return
+        question = Question(
+            _("Delete {name} ({tool})?").format(name=entry.name, tool=entry.tool),
+            _("Its key stays in the store, and no file of {tool} is changed.").format(tool=entry.tool),
+            yes=_("delete"),
+            no=_("keep"),
+        )
+        if not await self.app.push_screen_wait(question):
+            return
+        try:
+            await asyncio.to_thread(self.session.verbs.remove_profile, entry.name, entry.tool)
+        except (ElometerError, OSError) as fault:
+            self.own_app.say(fault)
+        self.reload()
+        self.own_app.read_profiles()
 
     def action_add(self) -> None:
         """Add a profile by a short form."""

@@ -75,6 +75,7 @@ class RunPane(Pane):
                 ("d", _("run the demo: no key, no cost, about half a minute")),
                 ("o", _("open an experiment of this workspace")),
                 ("i", _("write a new experiment.yaml and tasks.jsonl")),
+                ("p", _("probe a gateway: choose a profile, or add one with a")),
             )
             return
         if session.state.opened is None:
@@ -86,11 +87,16 @@ class RunPane(Pane):
         state = session.state
         width = self.size.width
         now = time.time()
-        self.query_one("#header", Lines).set_lines(header_lines(state, now, width, session.cap_wanted))
+        header = header_lines(state, now, width, session.cap_wanted)
+        if session.died:
+            header.append(
+                ((" " + _("The start's process is gone. R goes on: what was paid is kept."), "error"),)
+            )
+        self.query_one("#header", Lines).set_lines(header)
         self.query_one("#lanes", Rows).set_rows(lane_rows(state, session.rates))
         self.own_app.want_fit()
         self._show_fit()
-        self._phase_bindings(state.phase)
+        self._phase_bindings("died" if session.died else state.phase)
 
     _phase_shown = ""
 
@@ -114,7 +120,7 @@ class RunPane(Pane):
         if action in ("pause", "cap", "stop"):
             return session.running and not (action == "pause" and session.state.phase == "stopping")
         if action == "resume":
-            return session.watch is not None and session.state.phase in ("partial", "stopped", "failed")
+            return session.died or session.state.phase in ("partial", "stopped", "failed")
         return super().check_action(action, parameters)
 
     def action_pause(self) -> None:

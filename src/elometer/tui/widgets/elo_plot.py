@@ -63,8 +63,16 @@ class EloPlot(PlotWidget):
     margin_left = reactive(8)
 
     def __init__(self, *, id: str | None = None) -> None:
+        self._theme = ""
         super().__init__(id=id, allow_pan_and_zoom=False)
         self.can_focus = False
+
+    def notify_style_update(self) -> None:
+        # The plot draws itself anew at every touch of a style, a mere change of pane included: 5 KB for nothing.
+        theme = self.app.theme
+        if theme != self._theme:
+            self._theme = theme
+            super().notify_style_update()
 
     def draw(self, points: Sequence[Point], elo_per_doubling: float, x_label: str) -> None:
         """Draw the reference line first: what is drawn later covers what was drawn before."""
