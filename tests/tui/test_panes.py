@@ -158,3 +158,27 @@ async def test_nothing_is_drawn_while_nothing_changes(make_app: MakeApp, story_f
         await app.pull()
         # Only the header may move: it holds the time to go.
         assert {getattr(widget, "id", None) for widget, _regions in dirty} <= {"header"}
+
+
+async def test_a_fault_of_the_view_shows_no_local_value_and_no_secret(
+    make_app: MakeApp, story_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from elometer.core.redact import MASK, Secret
+
+    value = "planted-key-value-123456"
+    Secret(value)
+    app = make_app(story_folder)
+
+    def broken() -> None:
+        typed = value.upper()
+        raise RuntimeError(f"{value} {len(typed)}")
+
+    with pytest.raises(RuntimeError, match="planted"):
+        async with app.run_test(size=(80, 24)) as pilot:
+            app.call_later(broken)
+            await settle(pilot)
+    shown = "".join(segment.text for part in app._exit_renderables for segment in part.segments)
+    assert "RuntimeError" in shown
+    assert MASK in shown
+    assert value not in shown
+    assert value.upper() not in shown

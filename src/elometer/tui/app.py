@@ -16,6 +16,7 @@ from textual.screen import Screen
 
 from elometer.core.errors import ElometerError
 from elometer.core.paths import config_folder, data_folder
+from elometer.core.redact import redact
 from elometer.core.text import gettext as _
 from elometer.tui import themes
 from elometer.tui.screens.pane import PANES, Pane
@@ -357,6 +358,14 @@ class ElometerApp(App[str]):
             "\n".join(lines[1:]) or lines[0], title=lines[0], severity="error", timeout=10, markup=False
         )
 
+    def _fatal_error(self) -> None:
+        # Textual's own report shows the values of local variables; a form may hold one that none may see.
+        import traceback
+
+        from rich.text import Text
+
+        self.panic(Text(redact(traceback.format_exc())))
+
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         yield from super().get_system_commands(screen)
         for name, title in PANES:
@@ -366,7 +375,17 @@ class ElometerApp(App[str]):
 
 
 def run_app(folder: Path | None = None) -> str:
-    """Run the app on a start's folder, or on the workspace; the text to print afterwards."""
+    """Run the app on a start's folder, or on the workspace; the text to print afterwards.
+
+    Raises ElometerError where the view broke; the start that it showed is a process of its own and goes on.
+    """
     terminal = read_terminal(os.environ)
     app = ElometerApp(folder, terminal=terminal)
-    return app.run(mouse=terminal.mouse) or ""
+    said = app.run(mouse=terminal.mouse)
+    if app.return_code:
+        raise ElometerError(
+            _("The view ended by a fault of its own; a start goes on without it."),
+            evidence=str(app.session.folder or ""),
+            fix=_("'elometer watch' opens it again; please report the lines above."),
+        )
+    return said or ""

@@ -73,7 +73,7 @@ class Pane(Screen[None]):
 
     def look(self) -> None:
         """Show what is known now: bars first, then the pane's own part."""
-        if not self.is_mounted:
+        if not self.is_running or not self.query(PaneBar):  # not composed yet, or being taken down
             return
         session = self.session
         self.query_one(PaneBar).show(simulated=session.simulated)

@@ -68,7 +68,7 @@ class EloPlot(PlotWidget):
         self.can_focus = False
 
     def notify_style_update(self) -> None:
-        # The plot draws itself anew at every touch of a style, a mere change of pane included: 5 KB for nothing.
+        # The plot draws itself anew at every touch of a style, even a change of pane: 5 KB for nothing.
         theme = self.app.theme
         if theme != self._theme:
             self._theme = theme
