@@ -161,7 +161,7 @@ async def test_nothing_is_drawn_while_nothing_changes(make_app: MakeApp, story_f
 
 
 async def test_a_fault_of_the_view_shows_no_local_value_and_no_secret(
-    make_app: MakeApp, story_folder: Path, monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, story_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from elometer.core.redact import MASK, Secret
 
@@ -177,7 +177,7 @@ async def test_a_fault_of_the_view_shows_no_local_value_and_no_secret(
         async with app.run_test(size=(80, 24)) as pilot:
             app.call_later(broken)
             await settle(pilot)
-    shown = "".join(segment.text for part in app._exit_renderables for segment in part.segments)
+    shown = capsys.readouterr().err
     assert "RuntimeError" in shown
     assert MASK in shown
     assert value not in shown
