@@ -62,8 +62,8 @@ class TokenRatio:
     """Estimates of one model's tokens, from the ratios that the server's own counts showed.
 
     Prompts by bytes (their template's overhead makes them a class of their own), answers by chunks where
-    streams were seen (a chunk is a token on most servers), else by bytes; a quarter token a byte until a count was
-    seen. The ledger marks every number that rests on this.
+    streams were seen (a chunk is a token on most servers), else by bytes; a quarter token a byte until a
+    count was seen. The ledger marks every number that rests on this.
     """
 
     __slots__ = ("_answer_bytes", "_answer_chunks", "_prompt_bytes")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from elometer.core.attempt import Call
 from elometer.wire.protocols.reply import (
     Accumulator,
@@ -79,6 +81,37 @@ def _usage_of(reply: Mapping[str, Any], choice: Mapping[str, Any]) -> dict[str, 
     return {"timings": timings} if isinstance(timings, dict) else None
 
 
+class _PlainDelta(msgspec.Struct, gc=False):
+    content: str
+    refusal: None = None
+    tool_calls: None = None
+    function_call: None = None
+    reasoning_content: None = None
+    reasoning: None = None
+
+
+class _PlainChoice(msgspec.Struct, gc=False):
+    delta: _PlainDelta
+    finish_reason: None = None
+    usage: None = None
+
+
+class _PlainChunk(msgspec.Struct, gc=False):
+    """A chunk that holds text and nothing else worth reading: nearly every one, decoded without the rest.
+
+    A field of type None refuses anything else, so that every other chunk takes the general way.
+    """
+
+    choices: tuple[_PlainChoice]
+    usage: None = None
+    error: None = None
+    x_groq: None = None
+    timings: None = None
+
+
+_decode_plain = msgspec.json.Decoder(_PlainChunk).decode
+
+
 class Stream(Accumulator):
     """Reads `chat.completion.chunk` events; `[DONE]` is the end marker."""
 
@@ -92,6 +125,11 @@ class Stream(Accumulator):
         if len(data) < 16 and data.strip() == _DONE:
             self.ended = True
             return ""
+        if self.chunks and not name:
+            try:
+                return self.take_text(_decode_plain(data).choices[0].delta.content)
+            except msgspec.DecodeError:
+                pass  # not plain, or not JSON at all
         chunk = decode_object(data)
         if name == "error" or chunk.get("error"):
             self.error = chunk.get("error") or chunk
