@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import pty
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +17,8 @@ import pytest
 from elometer.cli.key import key
 from elometer.cli.main import run as run_command
 from elometer.cli.profile import profile
+from elometer.jobs import profiles as job
+from elometer.profiles.model import Profile
 
 REAL = "sk-real-0123456789abcdef"
 Run = Callable[..., tuple[int, str, str]]
@@ -197,3 +201,30 @@ def test_a_command_line_imports_nothing_heavy(home: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "words", [("env", "p"), ("export", "--with-keys"), ("pristine", "/x")], ids=["env", "export", "pristine"]
+)
+def test_no_key_is_printed_on_a_terminal(
+    home: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", REAL)
+    job.add_profile(
+        Profile(name="p", tool="openai-compatible", base_url="https://g", key="k"), key_source="env:MY_KEY"
+    )
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "elometer", "profile", *words]
+    done = subprocess.run(command, stdin=theirs, stdout=theirs, stderr=theirs, check=False)
+    os.close(theirs)
+    told = os.read(ours, 10_000).decode()
+    os.close(ours)
+    assert done.returncode == 2 and REAL[:8] not in told
+
+
+def test_export_into_a_file_is_private(cli: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", REAL)
+    job.add_profile(Profile(name="p", tool="codex", base_url="https://g", key="k"), key_source="env:MY_KEY")
+    assert cli("profile", "export", "--with-keys", "-o", str(home / "out.json"))[:2] == (0, "")
+    assert REAL in (home / "out.json").read_text()
+    assert (home / "out.json").stat().st_mode & 0o777 == 0o600

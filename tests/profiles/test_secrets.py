@@ -220,3 +220,13 @@ def test_sealed_copies_open_again_and_only_whole(
             sealing.unseal(bytes(broken))
     finally:
         del os.environ["XDG_CONFIG_HOME"]
+
+
+def test_what_the_secret_store_holds_besides_stays_and_leftovers_go(home: Path) -> None:
+    secrets.store_secret("a", REAL)
+    path = secrets.secret_store_path()
+    path.write_text(path.read_text() + "\n[later]\nx = 1\n")
+    left = path.with_name(".secrets.toml.0123456789ab.tmp")
+    left.write_text(REAL)
+    secrets.store_secret("b", REAL + "2")
+    assert "[later]" in path.read_text() and not left.exists()

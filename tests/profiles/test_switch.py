@@ -380,3 +380,56 @@ def test_a_hard_link_or_a_closed_folder_is_named_and_nothing_changes(keys: Path,
     with pytest.raises(UsageError, match="hard links"):
         job.preview_switch("one")
     assert path.read_text() == "{}"
+
+
+def test_a_table_that_an_undo_left_is_still_ours(keys: Path) -> None:
+    _setup(_codex("one"))
+    _switch("one")
+    path = keys / ".codex/config.toml"
+    path.write_text(path.read_text() + "\n[mcp_servers.x]\nurl = 'u'\n")
+    _undo()
+    config = tomllib.loads(path.read_text())
+    assert "model_provider" not in config and "one" in config["model_providers"]
+    job.edit_profile("one", base_url="https://moved.example")
+    _switch("one")
+    assert tomllib.loads(path.read_text())["model_providers"]["one"]["base_url"] == "https://moved.example/v1"
+
+
+def test_half_a_surrogate_in_the_file_does_no_harm(keys: Path) -> None:
+    path = keys / ".claude/settings.json"
+    path.parent.mkdir()
+    path.write_bytes(b'{"env": {"ANTHROPIC_MODEL": "\\ud800", "X": "\\udfff"}}')
+    before = path.read_bytes()
+    _setup(_claude("one", model="m"), _claude("two"))
+    _switch("one")
+    _switch("two")
+    assert json.loads(path.read_text())["env"]["ANTHROPIC_MODEL"] == "\ud800"
+    _undo()
+    _undo()
+    assert path.read_bytes() == before
+
+
+def test_codex_tables_of_names_in_other_scripts_stay_apart() -> None:
+    ids = {_codex(name).codex_provider for name in ("测试", "评估", "a.b", "a-b")}
+    assert len(ids) == 4
+    assert all(i.isascii() and i.strip("-") for i in ids)
+
+
+def test_headers_are_never_shown_and_never_carry_a_credential(keys: Path) -> None:
+    path = keys / ".claude/settings.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"env": {"ANTHROPIC_CUSTOM_HEADERS": "x-api-key: sk-hidden-000111"}}))
+    _setup(_claude("one", env={"ANTHROPIC_CUSTOM_HEADERS": "X-Run: 1"}))
+    assert "sk-hidden" not in repr(job.preview_switch("one").plan.changes)
+    with pytest.raises(UsageError, match="credential of its own"):
+        job.add_profile(_claude("two", env={"ANTHROPIC_CUSTOM_HEADERS": "X-Run: 1\nX-Api-Key: k"}))
+
+
+def test_a_key_in_a_repository_is_warned_of(keys: Path) -> None:
+    target = keys / "dotfiles/settings.json"
+    (target.parent / ".git").mkdir(parents=True)
+    target.write_text("{}")
+    (keys / ".claude").mkdir()
+    (keys / ".claude/settings.json").symlink_to(target)
+    _setup(_claude("one"))
+    assert any("commit" in line for line in job.preview_switch("one").warnings)

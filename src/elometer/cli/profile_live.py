@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from elometer.core import atomic
 from elometer.core.text import gettext as _
 
 if TYPE_CHECKING:
@@ -53,11 +54,26 @@ def import_file(file: Path, key_label: str | None, key_source: str | None, repla
 @click.argument("names", nargs=-1)
 @TOOL
 @click.option("--with-keys", is_flag=True, help="Write key values too; without it each is YOUR_API_KEY.")
-def export_profiles(names: tuple[str, ...], tool: str | None, with_keys: bool) -> None:
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path), help="A file of mode 0600 instead of stdout."
+)
+def export_profiles(names: tuple[str, ...], tool: str | None, with_keys: bool, output: Path | None) -> None:
     """Print the trio form of all profiles, or of NAMES, in the order in which they came."""
     from elometer.jobs import profiles as job
 
-    click.echo(job.export_profiles(names, tool=tool, with_keys=with_keys), nl=False)
+    if output is None and with_keys:
+        _no_screen(_("Keys do not belong on a screen: use --output FILE."))
+    text = job.export_profiles(names, tool=tool, with_keys=with_keys)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        atomic.replace_file(output, text.encode())
+
+
+def _no_screen(message: str) -> None:
+    """Refuse to show keys; into a pipe or a file they may go, since that was asked for."""
+    if sys.stdout.isatty():
+        raise click.UsageError(message)
 
 
 @click.command(epilog='Example: eval "$(elometer profile env taotoken-claude-bt-eval)"')
@@ -68,6 +84,9 @@ def env(name: str | None, tool: str | None, shell: str) -> None:
     """Print lines for eval: unset the other families' variables, then export NAME's (or the default's)."""
     from elometer.jobs import profiles as job
 
+    if sys.stdout.isatty():
+        command = f'eval "$(elometer profile env {name or ""}'.rstrip() + ')"'
+        _no_screen(_("The lines hold a key and are for eval: {command}").format(command=command))
     lines = job.env_lines(name, tool=tool, shell=shell)
     for note in job.env_notes(name, tool):
         click.echo(note, err=True)
@@ -214,6 +233,7 @@ def pristine(file: str | None) -> None:
         for path, kept in job.pristine_files().items():
             click.echo(f"{path}  {kept.at}")
         return
+    _no_screen(_("The file may hold keys, which do not belong on a screen: redirect it into a file."))
     click.echo(job.pristine(str(Path(file).expanduser().resolve())), nl=False)
 
 

@@ -178,4 +178,9 @@ def become(launch: Launch, *, read_stdin: bool = False) -> None:
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         os.close(null)
-    os.execvpe(launch.argv[0], launch.argv, dict(launch.env))  # noqa: S606 - no shell is wanted
+    try:
+        os.execvpe(launch.argv[0], launch.argv, dict(launch.env))  # noqa: S606 - no shell is wanted
+    except OSError as error:
+        raise UsageError(
+            _("'{program}' cannot be started.").format(program=launch.argv[0]), evidence=error.strerror or ""
+        ) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from elometer.profiles import journal, live
 from elometer.profiles.clients import claude_code, codex, openai_compatible
 from elometer.profiles.clients.files import CLIENT_NAMES, CLIENTS
 from elometer.profiles.drift import ToolState, tool_states
-from elometer.profiles.keys import key_state, profile_key
+from elometer.profiles.keys import KeyState, key_state, profile_key
 from elometer.profiles.model import Profile
 from elometer.profiles.processes import running_clients
 from elometer.profiles.store import Store
@@ -80,13 +80,23 @@ def _key_if_any(profile: Profile, store: Store, env: Environ) -> tuple[str, str 
 def _warnings(profile: Profile, key: str, env: Environ, folder: Path) -> list[str]:
     if profile.tool == claude_code.TOOL:
         found = live.claude_overrides(claude_code.variables(profile, key), env, folder)
-        return [shadow.line() for shadow in found]
+        return [shadow.line() for shadow in found] + _repository_warning(claude_code.settings_path(env))
     found = live.codex_overrides(profile.codex_provider, env, folder)
     told = live.dotenv(live.codex_dotenv_path(env)).get(profile.key_variable)
     if told is not None and key and told != key:
         path = live.codex_dotenv_path(env)
         found.append(live.Shadow(path, profile.key_variable, _("beats the shell with another key")))
     return [shadow.line() for shadow in dict.fromkeys(found)]
+
+
+def _repository_warning(path: Path) -> list[str]:
+    """A key in a file that a version control system watches is a key on its way to others."""
+    target = path.resolve()
+    repository = next((folder for folder in target.parents if (folder / ".git").exists()), None)
+    if repository is None:
+        return []
+    warning = _("{path} lies in the repository {repository}: take care not to commit the key.")
+    return [warning.format(path=target, repository=repository)]
 
 
 def _foreign_models(profile: Profile, plan: Plan) -> list[str]:
@@ -139,16 +149,22 @@ def apply(preview: Preview) -> None:
 
 
 def drift(
-    store: Store | None = None, environ: Environ | None = None, folder: Path | None = None
+    store: Store | None = None,
+    environ: Environ | None = None,
+    folder: Path | None = None,
+    *,
+    states: Iterable[KeyState] | None = None,
 ) -> list[ToolState]:
-    """What each tool lives by now: file, profile, URL, whose key, what differs and what overrides it."""
+    """What each tool lives by now: file, profile, URL, whose key, what differs and what overrides it.
+
+    `states` are the store's keys where the caller has resolved them already.
+    """
     env = os.environ if environ is None else environ
     store = store or Store.load()
     labels: dict[str, list[str]] = {}
-    for key in store.keys.values():
-        shown = key_state(key, env, run_commands=False).fingerprint
-        if shown is not None:
-            labels.setdefault(shown, []).append(key.label)
+    for state in states if states is not None else (key_state(key, env) for key in store.keys.values()):
+        if state.fingerprint is not None:
+            labels.setdefault(state.fingerprint, []).append(state.key.label)
     return tool_states(store, journal.settled(), labels, env, folder or Path.cwd())
 
 

@@ -91,7 +91,11 @@ def list_profiles(
     """The store's profiles, in the order in which they came."""
     store = store or Store.load()
     states = key_states(store, environ, run_commands=run_commands)
-    lived_by = {(state.tool, state.profile): state for state in drift(store, environ) if state.profile}
+    lived_by = {
+        (state.tool, state.profile): state
+        for state in drift(store, environ, states=states.values())
+        if state.profile
+    }
     return [
         _row(profile, states.get(profile.key or ""), lived_by.get((profile.tool, profile.name)))
         for profile in store.profiles

@@ -21,8 +21,8 @@ from elometer.core.text import gettext as _
 from elometer.profiles import live_file
 from elometer.profiles.clients.files import CLIENTS
 from elometer.profiles.edit.document import Unreadable
+from elometer.profiles.locking import locked, sweep
 from elometer.profiles.seal import digest, seal, unseal
-from elometer.profiles.store import locked
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -70,12 +70,16 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 class Journal(msgspec.Struct):
-    """The undo stack over all tools, what is live by file, and the pristine copies."""
+    """The undo stack over all tools, what is live by file, and the pristine copies.
+
+    `tables` remembers by file what we ever wrote into provider tables, which outlive their profiles.
+    """
 
     schema: int = 1
     next_seq: int = 1
     entries: list[Entry] = []
     records: dict[str, Record] = {}
+    tables: dict[str, dict[str, str]] = {}
     pristine: dict[str, Pristine] = {}
     pending: Pending | None = None
 
@@ -114,6 +118,7 @@ def opened() -> Iterator[Journal]:
     """The journal under the lock between our own processes, with what a killed one left behind settled."""
     atomic.make_private_folder(folder())
     with locked(folder() / ".lock"):
+        sweep(_path())
         journal = load()
         _settle(journal)
         yield journal
@@ -135,7 +140,7 @@ def _settle(journal: Journal) -> None:
     entry = pending.entry
     if entry.path is not None:
         target = Path(entry.path)
-        live_file.sweep(target)
+        sweep(target, live_file.INFIX)
         if pending.action == "switch" and _holds(entry, target):
             commit(journal, entry)
         elif pending.action == "undo" and not _holds(entry, target):
@@ -166,6 +171,9 @@ def commit(journal: Journal, entry: Entry) -> None:
     journal.next_seq = max(journal.next_seq, entry.seq + 1)
     if entry.path is not None and entry.record_after is not None:
         journal.records[entry.path] = entry.record_after
+        stays = CLIENTS[entry.tool].stays
+        ours = {name: value for name, value in entry.record_after.written.items() if stays(name)}
+        journal.tables[entry.path] = journal.tables.get(entry.path, {}) | ours
     journal.pending = None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import secrets
 import stat
 from dataclasses import dataclass, field
@@ -13,6 +12,9 @@ from pathlib import Path
 from elometer.core import atomic
 from elometer.core.errors import UsageError
 from elometer.core.text import gettext as _
+
+# Marks our temporary files among those of other programs in a client's folder.
+INFIX = "elometer-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ def replace(live: LiveFile, data: bytes | None, mode: int | None) -> None:
         atomic.sync_folder(live.target.parent)
         return
     atomic.make_private_folder(live.target.parent)
-    beside = live.target.with_name(f".{live.target.name}.elometer-{secrets.token_hex(6)}.tmp")
+    beside = live.target.with_name(f".{live.target.name}.{INFIX}{secrets.token_hex(6)}.tmp")
     try:
         _write(live, beside, data, mode if mode is not None else atomic.PRIVATE_FILE)
         _compare(live)
@@ -108,12 +110,3 @@ def _compare(live: LiveFile) -> None:
             evidence=str(live.target),
             fix=_("Look at the difference again, then repeat."),
         )
-
-
-def sweep(target: Path) -> None:
-    """Remove temporary files that a killed process of ours left beside a target."""
-    pattern = re.compile(re.escape(f".{target.name}.elometer-") + r"[0-9a-f]{12}\.tmp")
-    with contextlib.suppress(OSError):
-        for entry in target.parent.iterdir():
-            if pattern.fullmatch(entry.name):
-                entry.unlink(missing_ok=True)

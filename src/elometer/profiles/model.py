@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -102,7 +103,13 @@ class Profile:
     @property
     def codex_provider(self) -> str:
         """The id of the provider table that Codex gets; a fixed `provider_id` keeps one resume list."""
-        return self.provider_id or re.sub(r"[^A-Za-z0-9_-]", "-", self.name)
+        if self.provider_id:
+            return self.provider_id
+        plain = re.sub(r"[^A-Za-z0-9_-]+", "-", self.name)
+        if plain == self.name:
+            return plain
+        # Two names that differ only in other characters must not share a table.
+        return f"{plain.strip('-') or 'profile'}-{hashlib.sha256(self.name.encode()).hexdigest()[:6]}"
 
 
 BOUNDARY_FIELDS = ("allowed_models", "daily_budget_tokens", "max_concurrency", "expires_at", "timezone")

@@ -57,5 +57,5 @@ def digest(data: bytes | str | None) -> str:
     """A keyed hash by which a value or a file is recognised without being kept; None means absent."""
     if data is None:
         return "absent"
-    raw = data.encode() if isinstance(data, str) else data
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     return hashlib.blake2b(raw, key=b"digest\0" + install_secret(), digest_size=16).hexdigest()

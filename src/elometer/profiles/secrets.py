@@ -16,9 +16,9 @@ import secrets
 import shlex
 import subprocess
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
@@ -26,6 +26,7 @@ from elometer.core import atomic, paths
 from elometer.core.errors import AccessError, UsageError
 from elometer.core.redact import Secret
 from elometer.core.text import gettext as _
+from elometer.profiles.locking import locked, sweep
 from elometer.profiles.model import Problem
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def resolve(source: str, environ: Mapping[str, str] | None = None) -> Secret:
     if scheme == "keyring":
         return Secret(_from_keyring(source, *rest.split("/", 1)))
     value = _stored().get(rest)
-    if not value:
+    if not value or not isinstance(value, str):
         raise _missing(
             source, _("The secret store has no such label."), f"elometer key set-source {rest} --stdin"
         )
@@ -268,10 +269,10 @@ def secret_store_path() -> Path:
     return paths.config_folder() / "secrets.toml"
 
 
-def _stored() -> dict[str, str]:
+def _stored() -> dict[str, Any]:
     path = secret_store_path()
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
@@ -280,22 +281,33 @@ def _stored() -> dict[str, str]:
             evidence=str(path),
             fix=_("It must be TOML; restore it from a backup or enter the keys again."),
         ) from None
-    return {label: value for label, value in table.items() if isinstance(value, str)}
+
+
+@contextlib.contextmanager
+def _changing() -> Iterator[dict[str, Any]]:
+    """The labels under a lock; written back in one step where they changed."""
+    path = secret_store_path()
+    atomic.make_private_folder(path.parent)
+    with locked(path.with_name(f".{path.name}.lock")):
+        sweep(path)
+        before = _stored()
+        after = dict(before)
+        yield after
+        if after != before:
+            atomic.replace_file(path, tomli_w.dumps(after).encode())
 
 
 def store_secret(label: str, value: str) -> str:
     """Keep a key's value in the secret store; returns its source (`store:LABEL`)."""
-    atomic.make_private_folder(paths.config_folder())
-    kept = {**_stored(), label: value}
-    atomic.replace_file(secret_store_path(), tomli_w.dumps(kept).encode())
+    with _changing() as kept:
+        kept[label] = value
     return f"store:{label}"
 
 
 def forget_secret(label: str) -> None:
     """Remove a label from the secret store; nothing happens where it is not there."""
-    kept = _stored()
-    if kept.pop(label, None) is not None:
-        atomic.replace_file(secret_store_path(), tomli_w.dumps(kept).encode())
+    with _changing() as kept:
+        kept.pop(label, None)
 
 
 # The install secret: 32 random bytes that make fingerprints useless elsewhere and seal copies of files.
@@ -332,5 +344,7 @@ def fingerprint(secret: Secret | str) -> str:
     a newline is still seen to be the same key.
     """
     value = secret.reveal() if isinstance(secret, Secret) else secret
-    digest = hmac.new(install_secret(), b"fingerprint\0" + value.strip().encode(), hashlib.sha256)
+    digest = hmac.new(
+        install_secret(), b"fingerprint\0" + value.strip().encode("utf-8", "surrogatepass"), hashlib.sha256
+    )
     return digest.hexdigest()[:FINGERPRINT_CHARACTERS]

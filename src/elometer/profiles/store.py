@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import fcntl
-import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -17,6 +15,7 @@ import tomli_w
 from elometer.core import atomic, paths
 from elometer.core.errors import UsageError
 from elometer.core.text import gettext as _
+from elometer.profiles.locking import locked, sweep
 from elometer.profiles.model import TOOLS, Key, Profile
 from elometer.profiles.secrets import check_source
 from elometer.profiles.validate import boundary_problems, profile_problems, refuse_failures
@@ -67,6 +66,7 @@ class Store:
         path = path or store_path()
         atomic.make_private_folder(path.parent)
         with locked(path.with_name(f".{path.name}.lock")):
+            sweep(path)
             store = cls.load(path)
             yield store
             store.save()
@@ -163,17 +163,6 @@ class Store:
         if profile.key is not None:
             self.key(profile.key)
         refuse_failures(profile_problems(profile), subject=f"{profile.tool} · {profile.name}")
-
-
-@contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold a lock between our own processes; it ends with the process, however that ends."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, atomic.PRIVATE_FILE)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _unknown(message: str, name: str, known: list[str]) -> UsageError:

@@ -120,7 +120,7 @@ def plan_switch(profile: Profile, key: str, environ: Mapping[str, str], state: J
     record = state.records.get(str(live.target))
     now = read_fields(client, live, profile.tool)
     wanted = client.wanted_fields(profile, key)
-    _refuse_foreign_table(profile, now, wanted, record, live)
+    _refuse_foreign_table(profile, now, wanted, state, live)
     own: dict[str, str | None] = {**dict.fromkeys(client.unwanted_fields(profile)), **wanted}
     target = {**_given_back(client, record, now, own), **own}
     changes = {name: value for name, value in target.items() if now.get(name) != value}
@@ -198,12 +198,16 @@ def _record(
 
 
 def _refuse_foreign_table(
-    profile: Profile, now: Mapping[str, str], wanted: Mapping[str, str], record: Record | None, live: LiveFile
+    profile: Profile, now: Mapping[str, str], wanted: Mapping[str, str], state: Journal, live: LiveFile
 ) -> None:
-    """A provider table that is there and that we did not write is somebody's own."""
-    ours = record.written if record else {}
+    """A provider table that is there, differs, and does not hold what we once wrote is somebody's own."""
+    record = state.records.get(str(live.target))
+    known = {**state.tables.get(str(live.target), {}), **(record.written if record else {})}
     for name, value in wanted.items():
-        if CLIENTS[profile.tool].stays(name) and name not in ours and now.get(name, value) != value:
+        there = now.get(name, value)
+        if not CLIENTS[profile.tool].stays(name) or there == value:
+            continue
+        if name not in (record.written if record else {}) and digest(there) != known.get(name):
             raise UsageError(
                 _("The file has a provider '{id}' that elometer did not write.").format(
                     id=profile.codex_provider

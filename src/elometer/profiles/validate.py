@@ -31,6 +31,7 @@ _SECRET_NAME = re.compile(
 _CLAUDE_CREDENTIALS = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY")
 # A copy of the base URL in a profile's variables must agree with the root it is derived from.
 URL_VARIABLE = {"claude-code": "ANTHROPIC_BASE_URL", "openai-compatible": "OPENAI_BASE_URL"}
+_CREDENTIAL_HEADER = re.compile(r"^\s*(authorization|[\w-]*api-key|cookie)\s*:", re.IGNORECASE | re.MULTILINE)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -125,6 +126,16 @@ def _key_problems(profile: Profile) -> Iterator[Problem]:
         yield _crossing(profile, profile.key_env)
 
 
+def _model_problems(profile: Profile) -> Iterator[Problem]:
+    for model in (profile.model, profile.small_model):
+        if model is not None and re.fullmatch(r"<.*>|your[-_ ].*", model.strip(), re.IGNORECASE):
+            yield _warn(
+                "model_placeholder",
+                _("'{model}' is a placeholder, not a model.").format(model=model),
+                f"elometer profile edit {profile.name} --model NAME",
+            )
+
+
 def _crossing(profile: Profile, variable: str) -> Problem:
     return _fail(
         "crossing",
@@ -156,6 +167,14 @@ def _env_problems(profile: Profile) -> Iterator[Problem]:
                 "two_urls",
                 _("{name} = {value} differs from the profile's base URL.").format(name=name, value=value),
                 _("Keep one root: {url}").format(url=profile.base_url),
+            )
+        elif name.endswith("_HEADERS") and _CREDENTIAL_HEADER.search(value):
+            yield _fail(
+                "secret_in_env",
+                _("{name} carries a credential of its own; it would be sent beside the key.").format(
+                    name=name
+                ),
+                _("Leave that header out."),
             )
         elif looks_secret(name) and value and not is_placeholder(value):
             yield _fail(
@@ -204,6 +223,7 @@ _RULES: tuple[Callable[[Profile], Iterator[Problem]], ...] = (
     _url_problems,
     _key_problems,
     _env_problems,
+    _model_problems,
     _codex_problems,
 )
 

@@ -7,6 +7,7 @@ redirect the key unless the host manages the provider and the setting sources ar
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -44,7 +45,11 @@ OVERRIDES = (
     "ANTHROPIC_CUSTOM_HEADERS",
     "AWS_BEARER_TOKEN_BEDROCK",
 )
-MANAGED_SETTINGS = Path("/etc/claude-code/managed-settings.json")
+MANAGED_SETTINGS = Path(
+    "/Library/Application Support/ClaudeCode/managed-settings.json"
+    if sys.platform == "darwin"
+    else "/etc/claude-code/managed-settings.json"
+)
 
 
 def config_folder(environ: Mapping[str, str]) -> Path:
@@ -143,7 +148,8 @@ def stays(field: str) -> bool:
 
 def is_secret(field: str, value: str) -> bool:
     """True where a field's value must not be shown."""
-    return looks_secret(field.removeprefix("env."))
+    name = field.removeprefix("env.")
+    return looks_secret(name) or name.endswith("_HEADERS")
 
 
 def mode_after(mode: int) -> int:

@@ -170,7 +170,9 @@ def _last(parent: _Object, name: str) -> _Member | None:
 
 
 def _quote(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    # Half of a surrogate pair can be escaped and not encoded.
+    broken = any("\ud800" <= character <= "\udfff" for character in text)
+    return json.dumps(text, ensure_ascii=broken)
 
 
 def _indents(top: _Object) -> tuple[str, bool]:
