@@ -153,6 +153,7 @@ def test_both_token_axes_where_a_cache_was_used() -> None:
     use = TokenUse(full.charged, full.total_tokens, uncached={k: v / 4 for k, v in full.charged.items()})
     row = fit(plateau(), use).row("sample_8")
     assert row.uncached_per_task_run == pytest.approx(row.tokens_per_task_run / 4)
+    assert row.marginal_per_1k_uncached == pytest.approx(4 * row.marginal_per_1k_task_run)
 
 
 def test_records_without_tasks_are_priced_without_spread() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import special
 from simulated import PER_LOGIT, games, record_set
 
-from elometer.rating.bootstrap import task_bootstrap
+from elometer.rating.bootstrap import drawn, task_bootstrap
 from elometer.rating.comparisons import difference, pair_errors, probability_better, rank_ranges
 from elometer.rating.fit import FitOptions, fit
 from elometer.rating.influence import (
@@ -134,10 +134,10 @@ def test_cluster_errors_agree_with_jackknife_and_bootstrap() -> None:
     left_out = np.stack([each.delta for each in leave_one_task_out(records, MLE)])[:, 1:] / PER_LOGIT
     spread = left_out - left_out.mean(axis=0)
     jackknife = np.sqrt(59 / 60 * (spread**2).sum(axis=0))
-    drawn = task_bootstrap(records, MLE, replicates=4000, seed=5)
+    replicates = task_bootstrap(records, MLE, replicates=4000, seed=5)
     for s in (1, 2, 3):
         assert jackknife[s - 1] == pytest.approx(errors[s - 1, s], rel=0.03)
-        resampled = drawn.standard_error(difference(4, s - 1, s)) * math.sqrt(60 / 59)
+        resampled = replicates.standard_error(difference(4, s - 1, s)) * math.sqrt(60 / 59)
         assert resampled == pytest.approx(errors[s - 1, s], rel=0.06)
         assert result.strategies[s].delta_lo == pytest.approx(
             result.strategies[s].delta_elo - PER_LOGIT * 2.000995 * errors[s - 1, s], abs=1e-2
@@ -178,10 +178,10 @@ def test_bootstrap_of_runs_within_tasks_is_wider_than_nothing_and_seeded() -> No
 
 def test_bootstrap_replicates_are_the_fits_of_their_tasks() -> None:
     records = heterogeneous(9, 4, 10)
-    rng = np.random.default_rng(11)
-    drawn = rng.multinomial(9, np.full(9, 1 / 9), size=5)
+    times = drawn(np.random.default_rng(11), 5, 9)
+    assert (times.sum(axis=1) == 9).all()
     made = task_bootstrap(records, MLE, replicates=5, seed=11)
-    for replicate, counts in enumerate(drawn):
+    for replicate, counts in enumerate(times):
         wins = np.repeat(records.wins, counts, axis=0)
         again = fit(record_set(wins), None, MLE)
         expected = [row.theta for row in again.strategies]

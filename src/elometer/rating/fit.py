@@ -55,7 +55,7 @@ def fit(records: RecordSet, tokens: TokenUse | None = None, options: FitOptions 
     """
     options = options or FitOptions()
     names = tuple(take_apart(name) for name in records.strategies)
-    anchor = _anchor(records, names, options)
+    anchor = _anchor(records, options)
     graph = graph_of(records, options)
     components = _named(records, graph)
     require_maximum(graph, options, component_text(components))
@@ -94,7 +94,7 @@ def elo_ratings(records: RecordSet, options: FitOptions | None = None) -> dict[s
     None for strategies that no chain of comparisons joins to the anchor. Raises UsageError as `fit` does.
     """
     options = options or FitOptions()
-    anchor = _anchor(records, tuple(take_apart(name) for name in records.strategies), options)
+    anchor = _anchor(records, options)
     graph = graph_of(records, options)
     require_maximum(graph, options, component_text(_named(records, graph)))
     theta = ability(records, options, graph)
@@ -114,7 +114,7 @@ def component_text(components: tuple[tuple[str, ...], ...]) -> str:
     return " > ".join("{" + ", ".join(part) + "}" for part in components)
 
 
-def _anchor(records: RecordSet, names: tuple[Name, ...], options: FitOptions) -> int:
+def _anchor(records: RecordSet, options: FitOptions) -> int:
     if options.anchor is not None:
         if options.anchor not in records.strategies:
             raise UsageError(
@@ -123,7 +123,8 @@ def _anchor(records: RecordSet, names: tuple[Name, ...], options: FitOptions) ->
                 fix=_("Choose one of them with --anchor."),
             )
         return records.strategies.index(options.anchor)
-    return next((index for index, name in enumerate(names) if name.role == "strategy"), 0)
+    roles = (take_apart(name).role for name in records.strategies)
+    return next((index for index, role in enumerate(roles) if role == "strategy"), 0)
 
 
 def _predecessors(names: tuple[Name, ...]) -> tuple[int | None, ...]:
@@ -160,7 +161,8 @@ def _row(parts: _Parts, s: int, reach: float, ranks: tuple[int, int]) -> Strateg
     if before is not None and estimate.same_island(before, s):
         delta = contrast(estimate, difference(size, before, s), level)
     elo = _number(options.elo_base + per_logit * gain.value) if known else None
-    price = _price(parts, before, s, delta)
+    price = _price(parts, parts.tokens, before, s, delta)
+    uncached = _price(parts, parts.uncached, before, s, delta)
     doubling = _doubling(parts, before, s, delta)
     power = None if delta is None else power_of(delta, estimate.clusters, per_logit)
     names = records.strategies
@@ -200,6 +202,7 @@ def _row(parts: _Parts, s: int, reach: float, ranks: tuple[int, int]) -> Strateg
         marginal_lo=None if price is None else _number(price.low),
         marginal_hi=None if price is None else _number(price.high),
         marginal_basis=None if price is None else price.basis,
+        marginal_per_1k_uncached=None if uncached is None else _number(uncached.value),
         elo_per_1k=_elo_per_1k(parts, s, per_logit * gain.value if bounded else math.nan),
         elo_per_doubling=doubling[0],
         elo_per_doubling_lo=doubling[1],
@@ -263,10 +266,12 @@ def _bounded(difference: Interval | None) -> bool:
     return difference is not None and difference.basis != "unbounded"
 
 
-def _price(parts: _Parts, before: int | None, s: int, delta: Interval | None) -> Marginal | None:
-    if before is None or parts.tokens is None or not _bounded(delta) or not parts.in_elo:
+def _price(
+    parts: _Parts, tokens: TaskTokens | None, before: int | None, s: int, delta: Interval | None
+) -> Marginal | None:
+    if before is None or tokens is None or not _bounded(delta) or not parts.in_elo:
         return None
-    return marginal(parts.estimate, parts.tokens, before, s, parts.options.level, parts.options.per_logit)
+    return marginal(parts.estimate, tokens, before, s, parts.options.level, parts.options.per_logit)
 
 
 def _doubling(

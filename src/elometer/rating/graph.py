@@ -49,25 +49,26 @@ class WinGraph:
 def win_graph(wins: npt.NDArray[np.float64]) -> WinGraph:
     """The graph of a (K, K) matrix of wins, `wins[i, j]` being positive where i won or tied against j."""
     edges = wins > 0
-    np.fill_diagonal(edges, False)
     size = len(edges)
-    islands = _parts(edges | edges.T)
+    edges.flat[:: size + 1] = False
     if reachable(edges, 0).all() and reachable(edges.T, 0).all():
-        components: tuple[tuple[int, ...], ...] = (tuple(range(size)),)
-    else:
-        components = _in_order(edges, _strong_components(edges))
+        whole = (tuple(range(size)),)
+        numbers = np.zeros(size, dtype=np.int64)
+        return WinGraph(whole, numbers, whole, numbers, edges)
+    islands = _parts(edges | edges.T)
+    components = _in_order(edges, _strong_components(edges))
     return WinGraph(components, _numbers(components, size), islands, _numbers(islands, size), edges)
 
 
 def reachable(edges: Booleans, start: int) -> Booleans:
     """(K) which vertices a path from `start` reaches, itself among them."""
-    seen = np.zeros(len(edges), dtype=bool)
+    seen: Booleans = edges[start].copy()
     seen[start] = True
-    front = seen.copy()
-    while front.any():
+    front = seen
+    while not seen.all() and front.any():
         front = edges[front].any(axis=0) & ~seen
         seen |= front
-    return seen
+    return np.asarray(seen)
 
 
 def _numbers(parts: tuple[tuple[int, ...], ...], size: int) -> npt.NDArray[np.int64]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from elometer.core.errors import UsageError
 from elometer.core.text import gettext as _
-from elometer.rating.bootstrap import cluster_scores, refit
+from elometer.rating.bootstrap import pair_sums, refit
 from elometer.rating.fit import FitResult, fit
 from elometer.rating.options import FitOptions
 from elometer.rating.pooled import graph_of, weighted_cells
@@ -35,8 +35,8 @@ def leave_one_task_out(records: RecordSet, options: FitOptions | None = None) ->
         )
     size = len(records.strategies)
     graph = graph_of(records, options)
-    counts = cluster_scores(weighted_cells(records, options), size)
-    theta = refit(counts, 1.0 - np.eye(len(counts)), size, graph, penalised=options.penalised)
+    counts = pair_sums(weighted_cells(records, options), size)
+    theta = refit(counts, 1.0 - np.eye(len(counts.games)), size, graph, penalised=options.penalised)
     result = fit(records, None, options)
     before = _before(result)
     delta = np.full(theta.shape, np.nan)

@@ -95,6 +95,7 @@ class StrategyFit:
     marginal_lo: float | None
     marginal_hi: float | None
     marginal_basis: str | None
+    marginal_per_1k_uncached: float | None
     elo_per_1k: float | None
     elo_per_doubling: float | None
     elo_per_doubling_lo: float | None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from elometer.core.text import gettext as _
+from elometer.rating.estimators import bradley_terry
 from elometer.rating.result import FitResult, FitWarning
 from elometer.rating.tokens import TokenUse
 
@@ -12,6 +15,7 @@ SIMULATED_COVERAGE = "94 to 97 %"
 FEW_COMPARISONS = 30
 MANY_TIES = 0.5
 LARGEST_TASK = 0.5
+LARGEST_MOVE = 20  # Elo
 
 
 def collect(result: FitResult, use: TokenUse | None, left_out: tuple[str, ...]) -> tuple[FitWarning, ...]:
@@ -150,6 +154,8 @@ def _amount(result: FitResult) -> list[FitWarning]:
                 ),
             )
         )
+    found.extend(_dominant_task(result))
+    found.extend(_penalty_moves(result))
     if result.tie_rate > MANY_TIES:
         found.append(
             FitWarning(
@@ -164,6 +170,43 @@ def _amount(result: FitResult) -> list[FitWarning]:
             )
         )
     return found
+
+
+def _dominant_task(result: FitResult) -> list[FitWarning]:
+    """Only where records, not tasks, weigh the same can one task outweigh all others."""
+    if result.options.task_weight == "equal" or result.tasks < 2:
+        return []
+    records = result.records
+    per_task = np.bincount(records.block_task[records.cell_block], records.records, len(records.tasks))
+    share = float(per_task.max() / per_task.sum())
+    if share <= LARGEST_TASK:
+        return []
+    message = _("Task {name} holds {share:.0%} of the comparisons and decides the result.")
+    return [
+        FitWarning("dominant_task", message.format(name=records.tasks[int(per_task.argmax())], share=share))
+    ]
+
+
+def _penalty_moves(result: FitResult) -> list[FitWarning]:
+    """Where the penalty moves a difference by much, the data are too few for the number to be theirs."""
+    estimate = result.estimate
+    if result.estimator != "firth" or result.unit != "elo" or not result.identified:
+        return []
+    if result.aggregation != "pooled" or result.ties == "davidson" or result.options.position:
+        return []
+    plain = bradley_terry.fit_maximum_likelihood(estimate.scores[None], estimate.graph.island_of)
+    moved = result.options.per_logit * (estimate.theta - plain.theta[0])
+    names = [row.strategy for row in result.strategies]
+    far = [
+        row.strategy
+        for s, row in enumerate(result.strategies)
+        if row.compared_with is not None
+        and abs(moved[s] - moved[names.index(row.compared_with)]) > LARGEST_MOVE
+    ]
+    if not far:
+        return []
+    message = _("The penalty moves ΔElo of {names} by more than {most} Elo: comparisons are few.")
+    return [FitWarning("penalty_moves", message.format(names=_shortened(tuple(far)), most=LARGEST_MOVE))]
 
 
 def _tokens(result: FitResult, use: TokenUse | None) -> list[FitWarning]:
