@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import io
 import json
-import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from elometer.cli.main import run
 
 FOUNDING = Path(__file__).parents[1] / "fixtures" / "founding"
 RECORDS, TABLE = FOUNDING / "records.jsonl", FOUNDING / "table.csv"
 
 
-def elometer(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "elometer", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "COLUMNS": "100", **variables},
-        check=False,
-        timeout=60,
-    )
+@dataclass(frozen=True)
+class Done:
+    """What a command left: as `subprocess` says it, without the second that a new interpreter costs."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def elometer(*arguments: object) -> Done:
+    out, talk = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(talk):
+        code = run([str(argument) for argument in arguments], open_app=lambda _folder: None)
+    return Done(code, out.getvalue(), talk.getvalue())
+
+
+@pytest.fixture(autouse=True)
+def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
 
 
 def test_the_founding_records(tmp_path: Path) -> None:
@@ -161,6 +175,18 @@ def test_options_reach_the_fit(tmp_path: Path) -> None:
     assert row("--anchor", "sample_2")["elo"] == 1000
     assert row("--elo-scale", "200")["elo"] - 1000 == pytest.approx((plain["elo"] - 1000) / 2)
     assert row("--aggregation", "per_task_standardised")["elo"] is None
+
+
+def test_as_a_process_of_its_own() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "elometer", "fit", RECORDS],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0
+    assert "809.15 *" in done.stdout
 
 
 def test_a_package_import_costs_no_scientific_library() -> None:
