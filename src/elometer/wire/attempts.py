@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -118,23 +117,24 @@ def _plain_estimate(size: int) -> int:
 class ReplyMemory:
     """Recognises a reply that another call already had: the mark of a gateway's cache without headers.
 
-    Same id, creation time and text; gateways with constant ids exist, so the id alone says nothing.
+    Same id, creation time and text; gateways with constant ids exist, so the id alone says nothing. Holds
+    hashes of the last replies only, some 100 bytes each.
     """
 
-    SIZE = 50_000
+    SIZE = 20_000
 
     def __init__(self) -> None:
-        self._seen: OrderedDict[tuple[str, int | None, str], str] = OrderedDict()
+        self._seen: dict[int, int] = {}
 
     def repeated(self, call_id: str, parsed: Parsed, answer_sha: str) -> bool:
         """True where a different call had the same reply; remembers this one."""
         if not parsed.response_id:
             return False
-        key = (parsed.response_id, parsed.created, answer_sha)
-        first = self._seen.setdefault(key, call_id)
+        caller = hash(call_id)
+        first = self._seen.setdefault(hash((parsed.response_id, parsed.created, answer_sha)), caller)
         if len(self._seen) > self.SIZE:
-            self._seen.popitem(last=False)
-        return first != call_id
+            del self._seen[next(iter(self._seen))]
+        return first != caller
 
 
 def status_of(parsed: Parsed) -> Status:

@@ -135,8 +135,8 @@ def _limit_header(kind: str) -> Callable[[Signs], str]:
     return test
 
 
-def _exhausted(kind: str) -> Callable[[Signs], str]:
-    by_header = _limit_header(kind)
+def _left_header(kind: str, signs: Signs) -> str:
+    """The header that says that nothing of a kind is left."""
     names = (
         f"x-ratelimit-remaining-{kind}",
         f"anthropic-ratelimit-{kind}-remaining",
@@ -144,13 +144,20 @@ def _exhausted(kind: str) -> Callable[[Signs], str]:
         f"anthropic-ratelimit-output-{kind}-remaining",
         f"llm_provider-x-ratelimit-remaining-{kind}",
     )
+    return next((name for name in names if signs.headers.get(name) == "0"), "")
+
+
+def _exhausted(kind: str, other: str) -> Callable[[Signs], str]:
+    """Where headers call both kinds used up (aimock does so on every 429), they name neither."""
+    by_header = _limit_header(kind)
 
     def test(signs: Signs) -> str:
         if found := by_header(signs):
             return found
         if kind in signs.codes:
             return f"type {kind}"
-        return next((f"header {name}: 0" for name in names if signs.headers.get(name) == "0"), "")
+        name = _left_header(kind, signs)
+        return f"header {name}: 0" if name and not _left_header(other, signs) else ""
 
     return test
 
@@ -312,14 +319,14 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "tpm_limit",
         words=_words(r"tokens per.?min|\bTPM\b|limit type: tokens"),
-        test=_exhausted("tokens"),
+        test=_exhausted("tokens", "requests"),
         statuses=_RATE,
     ),
     Rule(
         "rpm_limit",
         codes=_codes("throttling.ratequota limit_requests"),
         words=_words(r"requests? per.?min|\bRPM\b|limit type: requests|requests in \d+ (?:minute|second)"),
-        test=_exhausted("requests"),
+        test=_exhausted("requests", "tokens"),
         statuses=_RATE,
     ),
     Rule(
