@@ -153,3 +153,11 @@ def test_founding_table() -> None:
     assert [f"{value:.2f}" for value in marginal] == ["2.55", "0.73", "0.20", "0.06"]
     for value in ("2.55", "0.73", "0.20", "0.06", "28.0", "16.0", "9.0", "5.0"):
         assert value in table_text(rows)
+
+
+def test_every_cell_of_the_csv_is_a_name_a_number_or_empty() -> None:
+    rows = list(csv.DictReader(io.StringIO(csv_text(result()))))
+    words = {"strategy", "role", "resolved"}
+    for row in rows:
+        for name, value in row.items():
+            assert name in words or value == "" or float(value) == float(value), (name, value)

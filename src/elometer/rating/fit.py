@@ -240,7 +240,7 @@ def _shifted(elo: float, bar: Interval, end: float | None, per_logit: float) -> 
 
 def _number(value: float | None) -> float | None:
     """The value without the rounding noise of the last digits, so that an exact 0 reads as one."""
-    return None if value is None or not math.isfinite(value) else round(value, DECIMALS) + 0.0
+    return None if value is None or not math.isfinite(value) else round(float(value), DECIMALS) + 0.0
 
 
 def _times(value: float | None, factor: float) -> float | None:
