@@ -159,3 +159,30 @@ def test_exec_by_command_line_sends_the_real_key_once_and_leaves_it_nowhere(
         assert seen == {("authorization", PLANTED)}
     assert key.encode() not in told
     assert not [p for p in hostile.rglob("*") if p.is_file() and key.encode() in p.read_bytes()]
+
+
+@pytest.mark.parametrize("tool", ["claude-code", "codex"])
+def test_a_client_started_plainly_lives_by_what_a_switch_wrote(
+    tool: str, home: Path, founding: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "sk-switched-to-0123456789"
+    monkeypatch.setenv("TAOTOKEN_API_KEY", key)
+    if CLIENTS:
+        monkeypatch.setenv("PATH", f"{CLIENTS}{os.pathsep}{os.environ['PATH']}")
+    job.import_profiles(founding / "trio.json", key_label="bt", key_source="env:TAOTOKEN_API_KEY")
+    profile = next(p for p in Store.load().profiles if p.tool == tool)
+    words = selftest.commands(profile, os.environ)
+    if words is None:
+        pytest.skip(f"the client of {tool} is not installed")
+    with Recorder({key: PLANTED}) as recorder:
+        job.edit_profile(profile.name, base_url=recorder.root, model="m-of-the-profile")
+        job.apply(job.preview_switch(profile.name))
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=90, check=False)
+        assert done.returncode == 0, done.stderr
+        assert [(s.path, s.credentials) for s in recorder.sightings if s.method == "POST"] == [
+            (
+                {"claude-code": "/api/v1/messages", "codex": "/api/v1/responses"}[tool],
+                (("authorization", PLANTED),),
+            )
+        ]
+    assert b"m-of-the-profile" in done.stdout + done.stderr or tool == "codex"

@@ -162,3 +162,20 @@ def test_what_was_written_is_what_is_read(extra: dict[str, object], notes: str, 
     again = Store.load(path)
     assert again.profiles == [profile]
     assert (again.keys["k"].extra, again.extra) == (extra, extra)
+
+
+def test_one_bad_key_does_not_hide_the_others(home: Path) -> None:
+    path = home / ".config/elometer/profiles.toml"
+    path.parent.mkdir(parents=True)
+    rows = "".join(
+        f'[[profiles]]\nname = "p{n}"\ntool = "codex"\nbase_url = "https://g"\nkey = "{n}"\nsince = 2026-01-01\n'
+        for n in (1, 2, 3)
+    )
+    path.write_text(
+        '[keys.1]\nsource = "nonsense"\n[keys.2]\nsource = "env:X"\n[keys.2.boundary]\nmax_concurrency = "x"\n'
+        '[keys.3]\nsource = "cmd:echo sk-0123456789abcdef"\n' + rows
+    )
+    listed = job.list_profiles()
+    assert [row.fingerprint is None for row in listed] == [True, True, False]
+    assert {p.code for p in listed[1].problems} >= {"boundary", "unresolved"}
+    assert '"since": "2026-01-01"' in job.export_profiles()

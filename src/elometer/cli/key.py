@@ -122,7 +122,7 @@ def _json_row(state: Any) -> dict[str, Any]:
         "label": state.key.label,
         "source": state.key.source,
         "fingerprint": state.fingerprint,
-        "boundary": job.boundary_json(state.key.boundary),
+        "boundary": job.boundary_json(state.boundary),
         "problems": [asdict(problem) for problem in state.problems],
     }
 
@@ -139,7 +139,7 @@ def list_keys(as_json: bool) -> None:
         click.echo(json.dumps([_json_row(state) for state in states], indent=2))
     else:
         for state in states:
-            limit = state.key.boundary.expires_at
+            limit = state.boundary.expires_at
             until = _("until {when}").format(when=limit.isoformat()) if limit else ""
             columns = (state.key.label, state.fingerprint or "--------", state.key.source or "-", until)
             click.echo("  ".join(columns).rstrip())

@@ -93,7 +93,7 @@ def show(name: str, tool: str | None) -> None:
     found = store.profile(name, tool)
     row = next(r for r in job.list_profiles(store) if (r.name, r.tool) == (found.name, found.tool))
     fields = {k: v for k, v in asdict(found).items() if v not in (None, {}, ())}
-    click.echo(json.dumps({**fields, **row.as_json()}, indent=2, ensure_ascii=False))
+    click.echo(json.dumps({**fields, **row.as_json()}, indent=2, ensure_ascii=False, default=str))
 
 
 def _environment(_ctx: Any, _param: Any, pairs: tuple[str, ...]) -> dict[str, str]:

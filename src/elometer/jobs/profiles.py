@@ -112,7 +112,7 @@ def _row(profile: Profile, state: KeyState | None, tool_state: ToolState | None)
         fingerprint=state.fingerprint if state else None,
         active=tool_state is not None,
         drift=(*tool_state.drift, *tool_state.overrides) if tool_state is not None else (),
-        boundary=state.key.boundary if state else Boundary(),
+        boundary=state.boundary if state else Boundary(),
         model=profile.model,
         problems=(*profile_problems(profile), *(state.problems if state else ())),
     )

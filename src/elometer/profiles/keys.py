@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from elometer.core.errors import AccessError
+from elometer.core.errors import AccessError, UsageError
+from elometer.core.limits import Boundary
 from elometer.core.redact import Secret
 from elometer.core.text import gettext as _
 from elometer.profiles.model import Key, Problem, Profile
@@ -43,6 +44,7 @@ class KeyState:
     key: Key
     fingerprint: str | None
     problems: tuple[Problem, ...]
+    boundary: Boundary
 
 
 def key_state(key: Key, environ: Mapping[str, str], *, run_commands: bool = True) -> KeyState:
@@ -50,7 +52,11 @@ def key_state(key: Key, environ: Mapping[str, str], *, run_commands: bool = True
 
     `run_commands=False` leaves cmd: and keyring: sources alone, for lists that must be instant.
     """
-    problems = boundary_problems(key)
+    try:
+        boundary, problems = key.boundary, boundary_problems(key)
+    except UsageError as error:
+        boundary = Boundary()
+        problems = [Problem("boundary", "fail", f"{error.message} {error.evidence}", error.fix)]
     if key.source is None:
         problems.append(
             Problem(
@@ -60,17 +66,17 @@ def key_state(key: Key, environ: Mapping[str, str], *, run_commands: bool = True
                 f"elometer key set-source {key.label} env:NAME",
             )
         )
-        return KeyState(key, None, tuple(problems))
+        return KeyState(key, None, tuple(problems), boundary)
     if not run_commands and key.source.startswith(("cmd:", "keyring:")):
-        return KeyState(key, None, tuple(problems))
+        return KeyState(key, None, tuple(problems), boundary)
     try:
         secret = resolve(key.source, environ)
-    except AccessError as error:
+    except (AccessError, UsageError) as error:
         problems.append(Problem("unresolved", "fail", f"{error.message} {error.evidence}".strip(), error.fix))
-        return KeyState(key, None, tuple(problems))
+        return KeyState(key, None, tuple(problems), boundary)
     faults = key_problems(secret.reveal())
     stands_for_none = any(fault.code in ("empty", "placeholder") for fault in faults)
-    return KeyState(key, None if stands_for_none else fingerprint(secret), (*problems, *faults))
+    return KeyState(key, None if stands_for_none else fingerprint(secret), (*problems, *faults), boundary)
 
 
 def same_keys(states: list[KeyState]) -> list[tuple[str, ...]]:

@@ -192,11 +192,14 @@ def _from_table(path: Path, data: dict[str, Any]) -> Store:
         raise _bad(path, "keys", "[keys.LABEL]")
     if not isinstance(profiles, list):
         raise _bad(path, "profiles", "[[profiles]]")
+    default = data.get("default")
+    if default is not None and not isinstance(default, str):
+        raise _bad(path, "default", _("a profile's name"))
     return Store(
         path=path,
         profiles=[_profile(path, number, row) for number, row in enumerate(profiles, 1)],
         keys={label: _key(path, label, row) for label, row in keys.items()},
-        default=data.get("default"),
+        default=default,
         extra={k: v for k, v in data.items() if k not in ("schema", "default", "keys", "profiles")},
     )
 

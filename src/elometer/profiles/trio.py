@@ -148,7 +148,7 @@ def export(
     `values` gives the key values by label; without it each stands as `YOUR_API_KEY`.
     """
     rows = [_row(profile, (values or {}).get(profile.key or "", PLACEHOLDER)) for profile in profiles]
-    return json.dumps({"profiles": rows, **(extra or {})}, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps({"profiles": rows, **(extra or {})}, indent=2, ensure_ascii=False, default=str) + "\n"
 
 
 def _row(profile: Profile, value: str) -> dict[str, Any]:
