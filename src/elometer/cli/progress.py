@@ -32,10 +32,17 @@ class PlainProgress:
                         asked=event.model_requested, served=event.model_served
                     )
                 )
+            case ev.Served() if event.names != (event.model_requested,):
+                self._say(
+                    _("{asked} is served as {names} ({how})").format(
+                        asked=event.model_requested, names=", ".join(event.names), how=event.how
+                    )
+                )
             case ev.Control() if event.why:
                 self._say(_("{state}: {why}").format(state=event.state, why=event.why))
             case ev.StartEnded():
                 self._line()
+                self._growth()
                 self._say(
                     _("ended: {status} {reason}").format(status=event.status, reason=event.reason).strip()
                 )
@@ -77,6 +84,15 @@ class PlainProgress:
             parts.append(_("{share:.0%} of budget").format(share=state.budget_share))
         parts += [f"{name} ×{count}" for name, count in sorted(state.retry_classes.items())]
         self._say(" · ".join(parts))
+
+    def _growth(self) -> None:
+        """How long the prompt is in each round, for strategies that have several."""
+        for lane in self.state.lanes.values():
+            if len(lane.prompt_growth) > 1:
+                means = " → ".join(f"{mean:,.0f}" for mean in lane.prompt_growth.values())
+                self._say(
+                    _("{name}: mean prompt tokens by round {means}").format(name=lane.strategy, means=means)
+                )
 
     @staticmethod
     def _say(text: str) -> None:

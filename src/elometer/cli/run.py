@@ -20,19 +20,38 @@ if TYPE_CHECKING:
 @click.option("--plain", is_flag=True, help="Progress lines on stderr, the table on stdout; no app.")
 @click.option("--json", "as_json", is_flag=True, help="One event a line on stdout, as in events.jsonl.")
 @click.option("--detach", is_flag=True, help="Start it and return; 'elometer watch' opens it later.")
+@click.option("--force", is_flag=True, help="Start although a check fails; the start's record says so.")
+@click.option("--attended", is_flag=True, hidden=True)  # a view or 'elometer control' can answer it
 @click.option("--max-in-flight", type=click.IntRange(1), help="A fixed cap of calls in flight.")
 @click.pass_context
 def run(
-    ctx: click.Context, file: Path, plain: bool, as_json: bool, detach: bool, max_in_flight: int | None
+    ctx: click.Context,
+    file: Path,
+    plain: bool,
+    as_json: bool,
+    detach: bool,
+    force: bool,
+    attended: bool,
+    max_in_flight: int | None,
 ) -> None:
     """Carry an experiment out, or go on where it stopped.
 
     FILE is an experiment.yaml, a folder that holds one, or an id of the workspace. With a terminal the app
-    opens on the start; leaving it with q lets the start go on. A finished experiment prints its table.
+    opens on the start; leaving it with q lets the start go on. A finished experiment prints its table. The
+    checks that send nothing are asked first; where one fails, the start is refused.
     """
     from elometer.jobs.prepare import prepare
 
-    begin(ctx, prepare(file), plain=plain, as_json=as_json, detach=detach, max_in_flight=max_in_flight)
+    begin(
+        ctx,
+        prepare(file),
+        plain=plain,
+        as_json=as_json,
+        detach=detach,
+        force=force,
+        attended=attended,
+        max_in_flight=max_in_flight,
+    )
 
 
 def begin(
@@ -43,6 +62,8 @@ def begin(
     as_json: bool,
     detach: bool,
     max_in_flight: int | None,
+    force: bool = False,
+    attended: bool = False,
 ) -> None:
     """Run here, in the background, or under the app, as the flags and the terminal say."""
     from elometer.jobs.run import RunOptions, is_finished, run_here, spawn
@@ -56,7 +77,7 @@ def begin(
         return
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if detach or (terminal and not plain and not as_json):
-        spawn(prepared, RunOptions(max_in_flight=max_in_flight))
+        spawn(prepared, RunOptions(max_in_flight=max_in_flight, force=force))
         if detach:
             click.echo(_("Started: {folder}").format(folder=prepared.folder.path))
             click.echo(
@@ -68,7 +89,10 @@ def begin(
     from elometer.cli.progress import PlainProgress, print_event
 
     listener = print_event if as_json else PlainProgress()
-    result = run_here(prepared, RunOptions(max_in_flight=max_in_flight, listeners=(listener,)))
+    options = RunOptions(
+        max_in_flight=max_in_flight, attended=attended, force=force, listeners=(listener,)
+    )
+    result = run_here(prepared, options)
     if not as_json:
         show_result(result)
 

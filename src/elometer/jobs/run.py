@@ -18,6 +18,7 @@ from elometer.core.clock import stamp
 from elometer.core.errors import AccessError, BudgetStop, ElometerError, Interrupted, PartialRun
 from elometer.core.redact import Secret
 from elometer.core.text import gettext as _
+from elometer.jobs.clearance import clear_start
 from elometer.jobs.demo import demo_gateway
 from elometer.jobs.key import account_file, experiment_key, spent_today
 from elometer.jobs.places import ledgers
@@ -39,9 +40,15 @@ SPARE_CONNECTIONS = 4
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What a user may set for one start. `max_in_flight` fixes the cap instead of adapting it."""
+    """What a user may set for one start.
+
+    `max_in_flight` fixes the cap instead of adapting it. `attended`: a view or `elometer control` can answer
+    it, so that a stranger pauses it instead of ending it. `force`: begin although a check fails.
+    """
 
     max_in_flight: int | None = None
+    attended: bool = False
+    force: bool = False
     listeners: tuple[ev.Listener, ...] = ()
 
 
@@ -71,10 +78,12 @@ def is_finished(prepared: Prepared) -> bool:
 def run_here(prepared: Prepared, options: RunOptions) -> Result:
     """Carry an experiment out in this process and return its result; the artefacts are then on disk.
 
-    Raises, after writing what there is: AccessError (3), BudgetStop (4), PartialRun (5), Interrupted (130).
+    Raises AccessError (3) before anything is sent where a check fails; after writing what there is:
+    AccessError (3), BudgetStop (4), PartialRun (5), Interrupted (130).
     """
-    with _gateway(prepared) as (url, key, key_fp):
-        ended, failure = asyncio.run(_start(prepared, options, url, key, key_fp))
+    forced = clear_start(prepared, force=options.force).overruled
+    with _gateway(prepared, options) as (url, key, key_fp):
+        ended, failure = asyncio.run(_start(prepared, options, url, key, key_fp, forced))
     result = conclude(prepared, ended)
     error = _error_of(ended, failure, prepared.folder.path)
     if error is not None:
@@ -83,18 +92,23 @@ def run_here(prepared: Prepared, options: RunOptions) -> Result:
 
 
 @contextlib.contextmanager
-def _gateway(prepared: Prepared) -> Iterator[tuple[str, Secret, str]]:
+def _gateway(prepared: Prepared, options: RunOptions) -> Iterator[tuple[str, Secret, str]]:
     experiment = prepared.experiment
     if experiment.agent.kind == "demo":
         with demo_gateway(experiment) as gateway:
             yield gateway.url, gateway.key, fingerprint(gateway.key)
         return
-    key, key_fp = experiment_key(experiment)
+    key, key_fp = experiment_key(experiment, expired_too=options.force)
     yield experiment.gateway.base_url, key, key_fp
 
 
 async def _start(
-    prepared: Prepared, options: RunOptions, url: str, key: Secret, key_fp: str
+    prepared: Prepared,
+    options: RunOptions,
+    url: str,
+    key: Secret,
+    key_fp: str,
+    forced: tuple[str, ...] | None,
 ) -> tuple[ev.StartEnded, str]:
     from elometer.wire.client import GatewayClient, RetryPolicy, Timeouts
 
@@ -126,6 +140,7 @@ async def _start(
             key_label=experiment.gateway.key_label or "",
             key_fp=key_fp,
             profile=experiment.agent.profile,
+            forced=forced,
         )
         seconds = experiment.agent.limits.seconds
         client = GatewayClient(
@@ -139,7 +154,18 @@ async def _start(
         )
         spent = spent_today(ledgers(None), key_fp, experiment.gateway.timezone)
         async with client, _leased(account, spent):
-            runner = Runner(experiment, prepared.tasks, folder, books, client, gates, account, past, facts)
+            runner = Runner(
+                experiment,
+                prepared.tasks,
+                folder,
+                books,
+                client,
+                gates,
+                account,
+                past,
+                facts,
+                attended=options.attended,
+            )
             ended = await _until_signalled(runner)
             return ended, runner.ending_class
 
@@ -204,6 +230,14 @@ def _error_of(ended: ev.StartEnded, failure: str, folder: Path) -> ElometerError
             )
         case "partial", "incomplete":
             return PartialRun(_("Some calls got no answer."), evidence=ended.message, fix=go_on)
+        case "partial", "stranger":
+            return PartialRun(
+                _("Stopped: a model that was not asked for answered."),
+                evidence=ended.message,
+                fix=_(
+                    "If that name is right, add it to taotoken.served_as; then 'elometer run {path}'."
+                ).format(path=folder),
+            )
         case "partial", "closed":
             return PartialRun(_("The gateway asks to stay away."), evidence=ended.message, fix=go_on)
         case "partial", "failing":
@@ -221,11 +255,15 @@ def _error_of(ended: ev.StartEnded, failure: str, folder: Path) -> ElometerError
 def spawn(prepared: Prepared, options: RunOptions) -> int:
     """Begin a start as a process of its own, in a session of its own; returns its process id.
 
-    What it prints goes to start.log in the experiment's folder.
+    What it prints goes to start.log in the experiment's folder. Raises AccessError where a check fails: the
+    user learns it here and not from a log.
     """
-    command = [sys.executable, "-m", "elometer", "run", str(prepared.folder.path), "--plain"]
+    clear_start(prepared, force=options.force)
+    command = [sys.executable, "-m", "elometer", "run", str(prepared.folder.path), "--plain", "--attended"]
     if options.max_in_flight is not None:
         command += ["--max-in-flight", str(options.max_in_flight)]
+    if options.force:
+        command.append("--force")
     descriptor = os.open(prepared.folder.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         process = subprocess.Popen(

@@ -38,8 +38,11 @@ def settle(
         outcome=missing or "infra_error",
         score=None,
     )
-    if missing is not None or len(samples) < strategy.samples:
+    if missing is not None or len(samples) < strategy.calls:
         return unscored
+    if strategy.rounds > 1:
+        # The last answer stands for the strategy; earlier rounds are what it cost to get there.
+        samples = {strategy.rounds: samples[strategy.rounds]}
     answers = [_answer(task, number, sample) for number, sample in sorted(samples.items())]
     chosen = select(
         strategy,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from elometer.core.attempt import Attempt, Call
+from elometer.core.attempt import Attempt, Call, Message
 from elometer.runs import events as ev
-from elometer.runs.plan import Block
+from elometer.runs.graders import without_thought
+from elometer.runs.plan import Block, call_order
 from elometer.runs.spec import Experiment
 from elometer.runs.strategies import Strategy, call_id, sample_seed
 from elometer.runs.tasks import Task
@@ -16,6 +17,14 @@ DEFAULT_MAX_TOKENS = 1024
 # Running text gives fewer than one token for two bytes with the tokenizers in use; a bound, not a count.
 TOKENS_PER_BYTE = 0.5
 TOKENS_PER_MESSAGE = 16
+# What a round sees beside the task and the last answer. It is the same for all tasks and knows no truth.
+REVIEW = (
+    "Review your answer above. Check that it answers the question as it was asked, and go through its steps "
+    "one by one. Correct what is wrong; keep what is right. Then give your complete final answer once more, "
+    "in the form that was asked for."
+)
+# A protocol may refuse an empty turn, and a model must be able to see that nothing came.
+NO_ANSWER_TURN = "(no answer)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,36 +40,75 @@ class StartFacts:
     key_fp: str
     profile: str | None = None
     tool: str = "openai-compatible"
+    forced: tuple[str, ...] | None = None
 
 
-def sample_call(
-    experiment: Experiment,
-    task: Task,
-    block: Block,
-    strategy: Strategy,
-    number: int,
-    position: int,
-    facts: StartFacts,
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a call stands: its block, strategy, sample or round (each from 1), and position in the block."""
+
+    block: Block
+    strategy: Strategy
+    sample: int
+    round: int
+    position: int
+
+    @property
+    def number(self) -> int:
+        """The call's number within its strategy, from 1."""
+        return self.round if self.strategy.rounds > 1 else self.sample
+
+    def call_id(self, experiment_id: str) -> str:
+        """The name of the call, the same in every start."""
+        block = self.block
+        return call_id(experiment_id, block.task, block.run, self.strategy.name, self.round, self.sample)
+
+
+def places(experiment: Experiment, block: Block) -> list[Place]:
+    """The calls of a block in the order in which they are queued; rounds of one strategy stand in order."""
+    return [
+        Place(block, strategy, 1, number, position)
+        if strategy.rounds > 1
+        else Place(block, strategy, number, 1, position)
+        for position, (strategy, number) in enumerate(call_order(experiment, block))
+    ]
+
+
+def turns(task: Task, last_answer: str | None) -> tuple[Message, ...]:
+    """What is asked: the task; in later rounds also the last answer and the instruction to review it.
+
+    Earlier answers and the reasoning before an answer are left out, so the prompt stops growing after the
+    second round.
+    """
+    if last_answer is None:
+        return task.messages
+    shown = without_thought(last_answer).strip() or NO_ANSWER_TURN
+    return (*task.messages, Message("assistant", shown), Message("user", REVIEW))
+
+
+def call_at(
+    experiment: Experiment, task: Task, place: Place, facts: StartFacts, last_answer: str | None = None
 ) -> Call:
-    """The request of one sample; `call_id` and seed depend on the experiment alone, never on the start."""
+    """The request at a place; `call_id` and seed depend on the experiment alone, never on the start."""
+    block, strategy = place.block, place.strategy
     return Call(
-        call_id=call_id(experiment.experiment_id, block.task, block.run, strategy.name, 1, number),
+        call_id=place.call_id(experiment.experiment_id),
         experiment_id=experiment.experiment_id,
         run_id=facts.run_id,
         strategy=strategy.name,
         task=block.task,
         run=block.run,
-        phase="sample",
+        phase="revise" if place.round > 1 else "sample",
         model=experiment.agent.model,
-        messages=task.messages,
+        messages=turns(task, last_answer),
         protocol=experiment.agent.protocol,
         system=experiment.agent.system,
         params=experiment.agent.params,
-        seed=sample_seed(experiment.seed, block.task, block.run, strategy.name, number),
-        sample=number,
-        round=1,
+        seed=sample_seed(experiment.seed, block.task, block.run, strategy.name, place.sample, place.round),
+        sample=place.sample,
+        round=place.round,
         block=block.index,
-        position=position,
+        position=place.position,
         profile=facts.profile,
         tool=facts.tool,
         key_fp=facts.key_fp,

@@ -42,6 +42,8 @@ class StartOpened(Event, frozen=True, kw_only=True, tag="start_opened"):
     seed: int = 0
     resumed: bool = False
     blocks_done: int = 0
+    # Failed checks that --force overruled; None where the start was not forced.
+    forced: tuple[str, ...] | None = None
 
 
 class Restored(Event, frozen=True, kw_only=True, tag="restored"):
@@ -105,6 +107,7 @@ class AttemptEnded(Event, frozen=True, kw_only=True, tag="attempt_ended"):
     status: str
     model: str
     phase: str = "sample"
+    round: int | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     error_class: str | None = None
@@ -152,6 +155,14 @@ class Stranger(Event, frozen=True, kw_only=True, tag="stranger"):
     model_served: str
 
 
+class Served(Event, frozen=True, kw_only=True, tag="served"):
+    """The names under which a requested model may answer, and how they are known; others are strangers."""
+
+    model_requested: str
+    names: tuple[str, ...]
+    how: Literal["given", "frozen", "learnt", "accepted"]
+
+
 class Control(Event, frozen=True, kw_only=True, tag="control"):
     """A desired state was taken over: running, paused, stopping; `limit` is the concurrency cap."""
 
@@ -181,6 +192,7 @@ AnyEvent = (
     | BlockEnded
     | GateChanged
     | Stranger
+    | Served
     | Control
     | StartEnded
 )

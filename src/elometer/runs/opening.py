@@ -43,7 +43,7 @@ def opening(
         tasks=len({block.task for block in order}),
         runs=experiment.sampling.runs,
         blocks=len(order),
-        calls_per_block={item.name: item.samples for item in strategies},
+        calls_per_block={item.name: item.calls for item in strategies},
         max_concurrency=cap,
         budget_tokens=account.budget,
         spent_today=account.spent,
@@ -52,6 +52,7 @@ def opening(
         seed=experiment.seed,
         resumed=not past.empty,
         blocks_done=len(done),
+        forced=facts.forced,
     )
     for strategy, sums in past.booked.items():
         yield ev.Restored(

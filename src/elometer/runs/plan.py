@@ -42,23 +42,23 @@ def block_order(experiment: Experiment, tasks: Sequence[Task]) -> list[Block]:
 
 
 def call_order(experiment: Experiment, block: Block) -> list[tuple[Strategy, int]]:
-    """The calls of a block as (strategy, sample from 1).
+    """The calls of a block as (strategy, number from 1): a sample's number, or a round's.
 
-    Each strategy's samples are spread evenly over the block from a seeded random offset, so that a drift of
+    Each strategy's calls are spread evenly over the block from a seeded random offset, so that a drift of
     the server within the block meets all strategies alike.
     """
     calls = []
     for strategy in experiment.strategies:
         offset = _draw(experiment.seed, "call", block.task, block.run, strategy.name)
-        for sample in range(1, strategy.samples + 1):
-            calls.append(((sample - 1 + offset) / strategy.samples, strategy.name, sample, strategy))
+        for number in range(1, strategy.calls + 1):
+            calls.append(((number - 1 + offset) / strategy.calls, strategy.name, number, strategy))
     calls.sort(key=lambda call: call[:3])
-    return [(strategy, sample) for _place, _name, sample, strategy in calls]
+    return [(strategy, number) for _place, _name, number, strategy in calls]
 
 
 def calls_per_block(experiment: Experiment) -> dict[str, int]:
     """How many calls each strategy makes in a block."""
-    return {strategy.name: strategy.samples for strategy in experiment.strategies}
+    return {strategy.name: strategy.calls for strategy in experiment.strategies}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from elometer.ledger.reader import read_attempts
 from elometer.runs import events as ev
 from elometer.runs.folder import ExperimentFolder
 from elometer.runs.journal import Outcome, Sample, latest_outcomes, read_lines
+from elometer.runs.served import STRANGER_FLAG
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def _count(past: Past, attempt: Attempt) -> None:
         prompt_tokens=before.prompt_tokens + (attempt.prompt_tokens or 0),
         completion_tokens=before.completion_tokens + (attempt.completion_tokens or 0),
     )
-    if answered and attempt.model_requested:
+    if answered and attempt.model_requested and STRANGER_FLAG not in attempt.usage_flags:
         past.served.setdefault(attempt.model_requested, Counter())[attempt.model] += 1
 
 

@@ -20,6 +20,7 @@ Role = Literal["contestant", "control", "ceiling"]
 class Strategy:
     """A way to spend test-time compute: `samples` answers, of which the rule `select` keeps one.
 
+    With `rounds` above 1 one answer is revised round by round and the last one is kept; then `samples` is 1.
     A `ceiling` is drawn beside the fit and takes no part in it; a `control` must come out equal to sample_1.
     """
 
@@ -28,6 +29,11 @@ class Strategy:
     select: Select = "first"
     role: Role = "contestant"
     rounds: int = 1
+
+    @property
+    def calls(self) -> int:
+        """Calls in a block: one for each sample, or one for each round."""
+        return self.samples * self.rounds
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from elometer.runs.spec import (
 from elometer.runs.spec_read import Value, read_document, shown, suggestion
 from elometer.runs.spec_table import (
     BUILT,
+    MOST_ROUNDS,
     MOST_SAMPLES,
     first_moment_after,
     not_supported,
@@ -170,8 +171,11 @@ def _strategies(top: Value, data: dict[str, Any]) -> tuple[Strategy, ...]:
     select: Select = data.get("select", "auto")
     listed: tuple[tuple[Value, dict[str, Any]], ...] | None = data.get("strategies")
     if listed is None:
-        kind = data.get("strategy", "sample_k").removesuffix("_k")
+        kind = data.get("strategy", "sample_k").rpartition("_")[0]
         k_values = data.get("k_values", DEFAULT_K_VALUES)
+        if kind == "rounds" and max(k_values) > MOST_ROUNDS:
+            message = _("So many rounds are more than {most}.").format(most=MOST_ROUNDS)
+            raise _fault(top, "agent.k_values", message, _("Give smaller numbers."), max(k_values))
         return tuple(_short(f"{kind}_{k}", kind, k, select) for k in sorted(k_values))
     strategies: list[Strategy] = []
     for value, fields in listed:
@@ -185,6 +189,8 @@ def _strategies(top: Value, data: dict[str, Any]) -> tuple[Strategy, ...]:
 
 def _short(name: str, kind: str, k: int, select: Select) -> Strategy:
     """`sample_4`, `random_8`, `oracle_8`. One sample leaves nothing to select."""
+    if kind == "rounds":
+        return Strategy(name, rounds=k)
     rules: dict[str, Select] = {"random": "random", "oracle": "oracle"}
     rule = rules.get(kind, "first" if k == 1 else select)
     return Strategy(name, samples=k, select=rule, role=_ROLE_OF.get(rule, "contestant"))
@@ -193,14 +199,19 @@ def _short(name: str, kind: str, k: int, select: Select) -> Strategy:
 def _listed_strategy(value: Value, fields: dict[str, Any], select: Select) -> Strategy:
     name = fields["name"]
     short = _SHORT_FORM.fullmatch(name)
-    if fields.get("rounds", 1) > 1 or "keep" in fields or (short and short[1] == "rounds"):
-        raise not_supported(value.document, f"{value.key} ({name})", value.line, "samples")
-    if set(fields) - {"rounds"} == {"name"}:
-        if not short or int(short[2]) > MOST_SAMPLES:
+    if set(fields) == {"name"}:
+        if not short or int(short[2]) > (MOST_ROUNDS if short[1] == "rounds" else MOST_SAMPLES):
             message = _("{name} is no strategy by itself.").format(name=name)
-            fix = _("Write sample_K, random_K or oracle_K, or give name, samples and select.")
+            fix = _("Write sample_K, rounds_N, random_K or oracle_K, or give name, samples and select.")
             raise value.error(message, fix, show=False)
         return _short(name, short[1], int(short[2]), select)
+    if short and not {"samples", "rounds"} & set(fields):
+        # A name that says how many means it, also where a role or a rule stands beside it.
+        rules = {"random": "random", "oracle": "oracle"}
+        implied = {"select": rules[short[1]]} if short[1] in rules else {}
+        fields = {"rounds" if short[1] == "rounds" else "samples": int(short[2]), **implied, **fields}
+    if fields.get("rounds", 1) > 1 or "keep" in fields:
+        return _rounds(value, fields)
     samples = fields.get("samples", 1)
     rule: Select = fields.get("select", "first" if samples == 1 else select)
     if rule not in BUILT["agent.select"]:
@@ -208,6 +219,17 @@ def _listed_strategy(value: Value, fields: dict[str, Any], select: Select) -> St
     if samples == 1 and rule in ("auto", "majority"):
         rule = "first"
     return Strategy(name, samples, rule, fields.get("role", _ROLE_OF.get(rule, "contestant")))
+
+
+def _rounds(value: Value, fields: dict[str, Any]) -> Strategy:
+    """`{name, rounds, keep: last}`: one answer, revised; there is nothing to select from."""
+    for key in ("samples", "select"):
+        if fields.get(key, 1) not in (1, "first"):
+            message = _("{name} has rounds, and {key} as well.").format(name=fields["name"], key=key)
+            fix = _("Remove {key}: the last round's answer is kept.").format(key=key)
+            raise value.error(message, fix, show=False)
+    role: Role = fields.get("role", "contestant")
+    return Strategy(fields["name"], role=role, rounds=fields.get("rounds", 1))
 
 
 def _temperature_fits(top: Value, agent: Agent) -> None:
@@ -234,12 +256,12 @@ def _evaluation(top: Value, data: dict[str, Any], strategies: tuple[Strategy, ..
 
 
 def _anchor(top: Value, named: str | None, strategies: tuple[Strategy, ...]) -> str:
-    """The strategy at elo_base: the named one, else the contestant with the fewest samples."""
+    """The strategy at elo_base: the named one, else the contestant with the fewest calls."""
     fitted = [strategy for strategy in strategies if strategy.role != "ceiling"]
     if named is None:
         first = min(
             fitted or strategies,
-            key=lambda one: (one.role != "contestant", one.samples, natural_key(one.name)),
+            key=lambda one: (one.role != "contestant", one.calls, natural_key(one.name)),
         )
         return first.name
     names = [strategy.name for strategy in fitted]

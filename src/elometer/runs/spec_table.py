@@ -29,6 +29,7 @@ from elometer.runs.spec_rules import (
 
 LARGEST_SEED = 2**63 - 1
 MOST_SAMPLES = 1024
+MOST_ROUNDS = 64
 MOST_RUNS = 10_000
 SELECTS = ("auto", "majority", "first", "random", "verifier", "judge", "oracle")
 ROLES = ("contestant", "control", "ceiling")
@@ -162,7 +163,7 @@ _STRATEGY_FIELDS = section(
         "samples": integer(1, MOST_SAMPLES),
         "select": one_of(*SELECTS),
         "role": one_of(*ROLES),
-        "rounds": integer(1, 64),
+        "rounds": integer(1, MOST_ROUNDS),
         "keep": one_of("last"),
     },
     required=("name",),
@@ -302,7 +303,6 @@ BUILT: dict[str, tuple[Any, ...]] = {
     "profiles": (None, ()),
     "agent.kind": ("http", "demo"),
     "agent.select": ("auto", "majority", "first", "random", "oracle"),
-    "agent.strategy": ("sample_k", "random_k", "oracle_k"),
     "agent.command": (None,),
     "agent.continue_command": (None,),
     "agent.stdin": (None,),
@@ -326,7 +326,6 @@ BUILT: dict[str, tuple[Any, ...]] = {
     "stop.deadline": (None,),
     "stop.ci_halfwidth_elo": (None,),
     "stop.looks": ((0.25, 0.5, 0.75, 1.0),),
-    "stop.on_stranger": ("pause",),
     "archive.dir": ("archive",),
     "archive.keep_text": (True,),
     "archive.redact": (None, ()),

@@ -40,6 +40,7 @@ class Lane:
     estimated_tokens: int = 0
     streaming: int = 0
     outcomes: dict[str, int] = field(default_factory=dict)
+    rounds: dict[int, tuple[int, int]] = field(default_factory=dict)  # round: answers, their prompt tokens
     score_sum: float = 0.0
     scored: int = 0
 
@@ -47,6 +48,11 @@ class Lane:
     def total_tokens(self) -> int:
         """Prompt and completion tokens of all ledger lines of this strategy."""
         return self.prompt_tokens + self.completion_tokens
+
+    @property
+    def prompt_growth(self) -> dict[int, float]:
+        """Mean prompt tokens of an answer by round, in this start; one entry where there are no rounds."""
+        return {number: tokens / answers for number, (answers, tokens) in sorted(self.rounds.items())}
 
     @property
     def mean_score(self) -> float | None:
@@ -89,6 +95,7 @@ class RunState:
     limit: int = 0
     gate: ev.GateChanged | None = None
     strangers: tuple[ev.Stranger, ...] = ()
+    served: dict[str, tuple[str, ...]] = field(default_factory=dict)
     retry_classes: dict[str, int] = field(default_factory=dict)
     models: dict[str, int] = field(default_factory=dict)
     spent_tokens: int = 0
@@ -165,6 +172,8 @@ def fold(state: RunState, event: ev.AnyEvent) -> RunState:
             return replace(state, gate=event)
         case ev.Stranger():
             return replace(state, strangers=(*state.strangers, event))
+        case ev.Served():
+            return replace(state, served={**state.served, event.model_requested: event.names})
         case ev.Control():
             return replace(state, phase=event.state, limit=event.limit, reason=event.why)
         case ev.StartEnded():
@@ -261,6 +270,7 @@ def _attempt_ended(state: RunState, event: ev.AttemptEnded, at: float) -> RunSta
             completion_tokens=lane.completion_tokens + (event.completion_tokens or 0),
             unknown_usage=lane.unknown_usage + (unknown and not failed),
             estimated_tokens=lane.estimated_tokens + (tokens if event.usage_source == "estimated" else 0),
+            rounds=_rounds(lane.rounds, event) if event.final and not failed else lane.rounds,
         )
 
     state = _lane(state, event.strategy, change)
@@ -281,6 +291,13 @@ def _attempt_ended(state: RunState, event: ev.AttemptEnded, at: float) -> RunSta
         uncharged_tokens=uncharged,
         spent_tokens=state.spent_tokens + tokens,
     )
+
+
+def _rounds(rounds: dict[int, tuple[int, int]], event: ev.AttemptEnded) -> dict[int, tuple[int, int]]:
+    if event.round is None or event.prompt_tokens is None:
+        return rounds
+    answers, tokens = rounds.get(event.round, (0, 0))
+    return {**rounds, event.round: (answers + 1, tokens + event.prompt_tokens)}
 
 
 def _block_ended(state: RunState, event: ev.BlockEnded) -> RunState:

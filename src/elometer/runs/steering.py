@@ -23,7 +23,8 @@ class Steering:
     """Four looks a second at control.json, the account book and the gates.
 
     `cap` is the boundary's: no wish lifts the cap above it. `on_wire` tells how many attempts are in flight,
-    `on_change` is called where more calls may go.
+    `on_change` is called where more calls may go,
+    `on_resume` where the user lets a paused start go on.
     """
 
     control_file: Path
@@ -34,6 +35,7 @@ class Steering:
     on_wire: Callable[[], int]
     on_stop: Callable[[], None]
     on_change: Callable[[], None]
+    on_resume: Callable[[], None]
     _state: control.DesiredState = "running"
     _seen: int = 0
     _shown: dict[int, tuple[object, ...]] = field(default_factory=dict)
@@ -58,6 +60,17 @@ class Steering:
         self.gates.set_permits(self.account.permits)
         self.on_change()
 
+    def pause(self, why: str) -> None:
+        """Pause without having been asked; control.json then says so, so a new cap does not resume."""
+        if self._state != "running":
+            return
+        self.gates.pause()
+        self._state = "paused"
+        limit = control.read(self.control_file).limit
+        control.write(self.control_file, control.Desired(state="paused", limit=limit))
+        self._seen = self._written()
+        self.books.emit(ev.Control(at=timestamp(), state="paused", limit=self.gates.cap, why=why))
+
     def _written(self) -> int:
         try:
             return self.control_file.stat().st_mtime_ns
@@ -74,6 +87,7 @@ class Steering:
         if desired.state == "paused" and self._state != "paused":
             self.gates.pause()
         elif desired.state == "running" and self._state == "paused":
+            self.on_resume()
             self.gates.resume()
         self._state = desired.state
         self.books.emit(ev.Control(at=timestamp(), state=desired.state, limit=self.gates.cap))

@@ -41,12 +41,14 @@ def _digest(domain: bytes, *parts: object) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=16, person=domain).digest()
 
 
-def sample_seed(exp_seed: int, task: str, run: int, strategy: str, sample: int) -> int:
-    """The seed of one sample: BLAKE2b over its place, 31 bits, from 1, so that every server takes it.
+def sample_seed(exp_seed: int, task: str, run: int, strategy: str, sample: int, round: int = 1) -> int:
+    """The seed of one call: BLAKE2b over its place, 31 bits, from 1, so that every server takes it.
 
-    It depends on the place alone, never on the order of calls, so a resumed start sends the same seeds.
+    It depends on the place alone, never on the order of calls, so a resumed start sends the same seeds. The
+    strategy's name is part of the place: rounds_8 draws its first four rounds apart from those of rounds_4.
     """
-    digest = _digest(b"elometer-sample", exp_seed, task, run, strategy, sample)
+    later = (round,) if round > 1 else ()
+    digest = _digest(b"elometer-sample", exp_seed, task, run, strategy, sample, *later)
     return (int.from_bytes(digest[:4], "big") >> 1) or 1
 
 

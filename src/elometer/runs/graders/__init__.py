@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from elometer.runs.graders.grade import extract, grade, has_canonical_answer, normalise
 from elometer.runs.graders.kinds import NO_ANSWER_SCORE, Grade, GraderSpec
-from elometer.runs.graders.read import GRADERS, Extract
+from elometer.runs.graders.read import GRADERS, Extract, without_thought
 
 __all__ = [
     "GRADERS",
@@ -20,4 +20,5 @@ __all__ = [
     "grade",
     "has_canonical_answer",
     "normalise",
+    "without_thought",
 ]

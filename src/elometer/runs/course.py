@@ -1,0 +1,85 @@
+"""The course of a start: what is under way, whether there is room for more, and whether it is ending."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from elometer.core.clock import timestamp
+from elometer.runs import events as ev
+from elometer.runs.books import Books
+from elometer.runs.gates import Gates
+from elometer.runs.journal import OutcomeName, Sample
+from elometer.wire.classes import ACCESS_CLASSES
+
+# No further call can go better: key, address or model must change first.
+FATAL = ACCESS_CLASSES | {
+    "url_format",
+    "net_tls_verify",
+    "net_tls_protocol",
+    "html_wrong_path",
+    "html_edge_block",
+    "model_unknown",
+    "wrong_path",
+    "upstream_key",
+}
+# Calls given up one after another without an answer between them: the gateway is gone, or serves nobody.
+UNREACHABLE_AFTER = 3
+FAILING_AFTER = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why a start ends before its blocks do."""
+
+    status: str = "complete"
+    reason: str = ""
+    message: str = ""
+    error_class: str = ""
+
+
+@dataclass(slots=True)
+class Course:
+    """What the parts of a start share.
+
+    `tasks` holds the calls that are not back yet, `on_wire` those with an attempt in flight, `waiting` how
+    many wait for a place. `room` is set where another block may be thought of.
+    """
+
+    books: Books
+    gates: Gates
+    tasks: dict[str, asyncio.Task[Sample | OutcomeName]] = field(default_factory=dict)
+    on_wire: set[str] = field(default_factory=set)
+    waiting: int = 0
+    blocks: int = 0
+    ending: Ending | None = None
+    room: asyncio.Event = field(default_factory=asyncio.Event)
+    _given_up: int = 0
+
+    def stop(self, status: str, reason: str, message: str = "", error_class: str = "") -> None:
+        """Drain: nothing new goes onto the wire; what is there is waited for and booked."""
+        if self.ending is not None:
+            return
+        self.ending = Ending(status, reason, message, error_class)
+        for identity, task in self.tasks.items():
+            if identity not in self.on_wire:
+                task.cancel()
+        self.room.set()
+        self.books.emit(ev.Control(at=timestamp(), state="stopping", limit=self.gates.cap, why=reason))
+
+    @property
+    def name_of_unmade(self) -> OutcomeName:
+        """What becomes of a call that the ending leaves unmade."""
+        return "budget_stop" if self.ending and self.ending.reason == "budget" else "cancelled"
+
+    def answered(self) -> None:
+        """A call was answered: failures before it were no sign of a gateway that is gone."""
+        self._given_up = 0
+
+    def given_up(self, failure: str, said: str) -> None:
+        """A call was given up; too many in a row end the start."""
+        self._given_up += 1
+        if self._given_up >= UNREACHABLE_AFTER and failure.startswith("net_"):
+            self.stop("partial", "unreachable", said, failure)
+        elif self._given_up >= FAILING_AFTER:
+            self.stop("partial", "failing", said, failure)
