@@ -188,7 +188,19 @@ def test_exec_becomes_the_command_and_gives_its_code(home: Path, monkeypatch: py
     add = ["profile", "add", "p", "--tool", "openai-compatible", "--base-url", "https://g", "--key", "k"]
     subprocess.run([*base, *add, "--key-source", "env:MY_KEY"], check=True, capture_output=True)
     script = "import os, sys; print(os.environ['OPENAI_API_KEY'][:3], sys.argv[1:]); sys.exit(9)"
-    words = ["profile", "exec", "p", "--", sys.executable, "-c", script, "--flag", "-x"]
+    words = [
+        "profile",
+        "exec",
+        "p",
+        "--tool",
+        "openai-compatible",
+        "--",
+        sys.executable,
+        "-c",
+        script,
+        "--flag",
+        "-x",
+    ]
     done = subprocess.run([*base, *words], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (9, "sk- ['--flag', '-x']\n")
 

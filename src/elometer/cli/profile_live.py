@@ -93,11 +93,7 @@ def env(name: str | None, tool: str | None, shell: str) -> None:
     click.echo(lines, nl=False)
 
 
-@click.command(
-    "exec",
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-    epilog="Example: elometer profile exec taotoken-claude-bt-eval -- claude -p 'say ok'",
-)
+@click.command("exec", epilog="Example: elometer profile exec taotoken-claude-bt-eval -- claude -p 'say ok'")
 @click.option("--tool", type=click.Choice(TOOL_NAMES), help="Which tool's profile, if names are shared.")
 @click.option("--with-my-settings", is_flag=True, help="Copy my settings, without credentials, first.")
 @click.option("--stdin", "read_stdin", is_flag=True, help="Let a headless client read standard input.")
@@ -112,8 +108,7 @@ def exec_profile(
     """
     from elometer.jobs import profiles as job
 
-    words = command[1:] if command[:1] == ("--",) else command
-    prepared = job.prepare(name, words, tool=tool, with_my_settings=with_my_settings)
+    prepared = job.prepare(name, command, tool=tool, with_my_settings=with_my_settings)
     for note in prepared.notes:
         click.echo(note, err=True)
     job.become(prepared.launch, read_stdin=read_stdin)
