@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from conftest import MakeApp
 from test_panes import settle, wait_for
 from textual.widgets import Input, Select
@@ -17,6 +18,7 @@ from elometer.tui.app import ElometerApp
 from elometer.tui.profile_rows import boundary_text
 from elometer.tui.screens.dialogs import Question, TextDialog
 from elometer.tui.screens.preview import PreviewDialog
+from elometer.tui.screens.profile_form import ProfileForm
 from elometer.tui.terminal import Terminal
 from elometer.tui.verbs import Verbs
 from elometer.tui.widgets.lines import Lines
@@ -197,6 +199,40 @@ async def test_delete_asks_and_leaves_the_key() -> None:
         await settle(pilot)
         assert list_profiles() == []
         assert list(Store.load().keys) == ["eval"]
+
+
+async def test_edit_changes_only_what_was_changed_and_copy_adds_a_name() -> None:
+    store(Verbs(), "gateway-cx")
+    app = real_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("e")
+        await wait_for(pilot, ProfileForm)
+        assert app.screen.query_one("#name", Input).disabled
+        app.screen.query_one("#base_url", Input).value = "https://other.example"
+        await pilot.press("f2")
+        await settle(pilot)
+        (row,) = list_profiles()
+        assert (row.name, row.base_url, row.key_label, row.model) == (
+            "gateway-cx", "https://other.example", "eval", "m-1",
+        )  # fmt: skip
+        await pilot.press("c", "c")
+        await settle(pilot)
+        names = {row.name for row in list_profiles()}
+        assert {"gateway-cx", "gateway-cx-2"} <= names
+
+
+async def test_launch_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EVAL_KEY", raising=False)
+    store(Verbs(), "gateway-cx")
+    app = real_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("o")
+        await settle(pilot)
+        (notice,) = app._notifications
+        assert notice.severity == "error"
+        assert "EVAL_KEY" in f"{notice.title} {notice.message}"
 
 
 async def test_drift_tells_what_each_tool_lives_by() -> None:

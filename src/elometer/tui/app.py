@@ -298,17 +298,18 @@ class ElometerApp(App[str]):
 
     def ask_limit(self, limit: int) -> None:
         """Write the desired cap on calls in flight."""
-        self.session.cap_wanted = limit
+        self.session.cap_wanted, self.session.cap_asked_at = limit, time.monotonic()
         self._ask(lambda folder: self.session.verbs.set_limit(folder, limit))
         if pane := self.pane:
             pane.look()
 
-    def _ask(self, write: Callable[[Path], None]) -> None:
+    @work(group="ask")
+    async def _ask(self, write: Callable[[Path], object]) -> None:
         folder = self.session.folder
         if folder is None:
             return
         try:
-            write(folder)
+            await asyncio.to_thread(write, folder)
         except (ElometerError, OSError) as fault:
             self.say(fault)
 

@@ -174,7 +174,7 @@ def _gate(state: RunState) -> str:
     if state.ended or gate is None or not (gate.why or gate.closed_for_s):
         return ""
     text = _("gate limit {limit}, {n} waiting").format(limit=gate.limit, n=gate.waiting)
-    if gate.closed_for_s:
+    if gate.closed_for_s >= 1:
         text = _("gate closed for {time}, {n} waiting").format(
             time=duration(gate.closed_for_s), n=gate.waiting
         )

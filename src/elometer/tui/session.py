@@ -10,6 +10,9 @@ from typing import Any
 from elometer.runs.state import RATE_WINDOW_S, Lane, RunState
 from elometer.tui.verbs import Verbs, Watch
 
+# A start that keeps to less than was asked (the key's boundary) never answers with the number asked for.
+CAP_PATIENCE_S = 5.0
+
 
 @dataclass
 class LaneRates:
@@ -50,7 +53,8 @@ class Session:
     fit_error: str = ""
     fit_version: int = 0
     fit_blocks: int = -1  # blocks that were done when the fit was asked for
-    cap_wanted: int | None = None
+    cap_wanted: int | None = None  # what was asked for and not answered yet
+    cap_asked_at: float = 0.0
     died: bool = False  # the start's process is gone and left no last line
     changed_at: float = 0.0  # seconds of the steady clock
 
@@ -85,6 +89,8 @@ class Session:
             self.state = state
             self.version += 1
             self.died, self.changed_at = False, now
+        if self.cap_wanted == state.limit or now - self.cap_asked_at > CAP_PATIENCE_S:
+            self.cap_wanted = None
         if self.running:
             self.rates.add(state.lanes, now)
         return changed

@@ -15,6 +15,7 @@ from elometer.core.redact import redact
 if TYPE_CHECKING:
     from elometer.checks.engine import Row as CheckRow
     from elometer.checks.engine import Status
+    from elometer.jobs.profiles import Prepared as PreparedLaunch
     from elometer.jobs.profiles import Preview, ProfileRow
     from elometer.jobs.watch import StartSummary
     from elometer.ledger.index import LineIndex
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from elometer.profiles.drift import ToolState
     from elometer.profiles.model import Problem, Tool
     from elometer.profiles.presets import Preset
+    from elometer.profiles.selftest import SelfTest
     from elometer.rating.result import FitResult
     from elometer.runs.state import RunState
 
@@ -190,6 +192,36 @@ class Verbs:
         from elometer.jobs.profiles import drift
 
         return drift()
+
+    def edit_profile(self, name: str, tool: str, **changes: str | None) -> None:
+        """Change fields of a profile. Raises UsageError for what does not fit."""
+        from elometer.jobs.profiles import edit_profile
+
+        edit_profile(name, tool, **changes)
+
+    def duplicate_profile(self, name: str, new_name: str, tool: str) -> None:
+        """Add a copy under a new name. Raises UsageError where that is taken."""
+        from elometer.jobs.profiles import duplicate_profile
+
+        duplicate_profile(name, new_name, tool)
+
+    def self_test(self, name: str, tool: str) -> SelfTest:
+        """Run the profile's real client against a loopback recorder, with a made-up key."""
+        from elometer.jobs.profiles import check_profile
+
+        return check_profile(name, tool=tool)
+
+    def prepare_launch(self, name: str, tool: str) -> PreparedLaunch:
+        """Everything that running the profile's client in a clean environment needs."""
+        from elometer.jobs.profiles import prepare
+
+        return prepare(name, tool=tool)
+
+    def launch(self, prepared: PreparedLaunch) -> int:
+        """Run the client in this terminal until it ends; its exit code."""
+        from elometer.jobs.profiles import run
+
+        return run(prepared.launch, read_stdin=True)
 
     def remove_profile(self, name: str, tool: str) -> None:
         """Take a profile out of the store; its key stays."""

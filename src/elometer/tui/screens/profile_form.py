@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual import on
 from textual.app import ComposeResult
@@ -16,6 +17,10 @@ from elometer.core.text import gettext as _
 from elometer.tui.profile_rows import Entry
 from elometer.tui.verbs import Verbs
 from elometer.tui.widgets.lines import Lines
+
+if TYPE_CHECKING:
+    from elometer.jobs.profiles import ProfileRow
+    from elometer.profiles.model import Problem
 
 TOOLS = ("claude-code", "codex", "openai-compatible")
 
@@ -56,25 +61,14 @@ class ProfileForm(ModalScreen[bool]):
     ProfileForm #effective { margin: 1 0 0 0; }
     """
 
-    def __init__(self, verbs: Verbs, preset: Entry | None = None) -> None:
+    def __init__(self, verbs: Verbs, preset: Entry | None, edited: ProfileRow | None) -> None:
         super().__init__()
-        self.verbs, self.preset = verbs, preset
+        self.verbs, self.preset, self.edited = verbs, preset, edited
 
     def compose(self) -> ComposeResult:
-        values: dict[str, str] = {}
-        tool = TOOLS[0]
-        if self.preset is not None:
-            preset, profile = self.preset.row
-            values = {
-                "name": profile.name,
-                "base_url": profile.base_url,
-                "key": profile.key or preset.name,
-                "key_source": preset.key_source or "",
-                "model": profile.model or "",
-            }
-            tool = profile.tool
+        tool, values = self._begin()
         with VerticalScroll(can_focus=False) as box:
-            box.border_title = _("Add a profile")
+            box.border_title = _("Edit a profile") if self.edited else _("Add a profile")
             with Horizontal():
                 yield Label(_("tool"))
                 yield Select(
@@ -92,8 +86,34 @@ class ProfileForm(ModalScreen[bool]):
             yield Lines([()], id="problems")
         yield Footer(compact=True, show_command_palette=False)
 
+    def _begin(self) -> tuple[str, dict[str, str]]:
+        """Tool and texts to begin with: those of the edited profile, of a preset, or none."""
+        if self.edited is not None:
+            row = self.edited
+            values = {
+                "name": row.name,
+                "base_url": row.base_url,
+                "key": row.key_label or "",
+                "model": row.model or "",
+            }
+            return row.tool, values
+        if self.preset is None:
+            return TOOLS[0], {}
+        preset, profile = self.preset.row
+        return profile.tool, {
+            "name": profile.name,
+            "base_url": profile.base_url,
+            "key": profile.key or preset.name,
+            "key_source": preset.key_source or "",
+            "model": profile.model or "",
+        }
+
     def on_mount(self) -> None:
-        self.query_one("#name", Input).focus()
+        if self.edited is not None:
+            # What names a profile stays; a copy may have another name. A source belongs to its key.
+            for name in ("#tool", "#name", "#key_source"):
+                self.query_one(name).disabled = True
+        self.query_one("#base_url" if self.edited else "#name", Input).focus()
         self._effective()
 
     @on(Input.Changed, "#base_url")
@@ -117,14 +137,11 @@ class ProfileForm(ModalScreen[bool]):
 
     def action_save(self) -> None:
         """Put the profile into the store; what keeps it out is shown and nothing is lost."""
-        values = {field.name: self.query_one(f"#{field.name}", Input).value.strip() for field in FIELDS}
-        source = values.pop("key_source")
+        values = {
+            field.name: self.query_one(f"#{field.name}", Input).value.strip() or None for field in FIELDS
+        }
         try:
-            problems = self.verbs.add_profile(
-                tool=str(self.query_one("#tool", Select).value),
-                key_source=source or None,
-                **{name: value or None for name, value in values.items()},
-            )
+            problems = self._write(str(self.query_one("#tool", Select).value), values)
         except (ElometerError, OSError) as fault:
             lines = fault.lines() if isinstance(fault, ElometerError) else [str(fault)]
             self.query_one("#problems", Lines).set_lines([((line, "error"),) for line in lines])
@@ -132,6 +149,15 @@ class ProfileForm(ModalScreen[bool]):
         for problem in problems:
             self.notify(problem.message, title=problem.fix, severity="warning", markup=False)
         self.dismiss(True)
+
+    def _write(self, tool: str, values: dict[str, str | None]) -> Sequence[Problem]:
+        if self.edited is None:
+            return self.verbs.add_profile(tool=tool, **values)
+        name = self.edited.name
+        self.verbs.edit_profile(
+            name, tool, base_url=values["base_url"] or "", key=values["key"], model=values["model"]
+        )
+        return ()
 
     def action_back(self) -> None:
         """Close without saving."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import work
+from textual.app import SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.widget import Widget
@@ -20,7 +21,7 @@ from elometer.tui.widgets.lines import Lines
 from elometer.tui.widgets.rows import Rows
 
 if TYPE_CHECKING:
-    from elometer.jobs.profiles import Preview
+    from elometer.jobs.profiles import Preview, ProfileRow
 
 TOOLS = ("claude-code", "codex", "openai-compatible")
 
@@ -35,16 +36,21 @@ class ProfilesPane(Pane):
     Code, the root with `/v1` for Codex and OpenAI clients. A key is shown by label and fingerprint.
 
     Enter shows what a switch would change in the client's file and asks; `u` takes the newest switch back, to
-    the byte. `v` shows what each tool lives by now. `d` deletes a profile, `p` probes its gateway.
+    the byte. `v` shows what each tool lives by now. `e` edits, `c` copies, `d` deletes, `p` probes,
+    `t` shows which credential its client sends where, `o` runs the client in a clean environment.
 
     `●` marks the active profile of a tool, `!` one that cannot be used as it stands.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "switch", _("Switch"), key_display="⏎", id="profiles.switch"),
         Binding("a", "add", _("Add"), id="profiles.add"),
-        Binding("D", "diff", _("Diff"), id="profiles.diff"),
+        Binding("e", "edit", _("Edit"), id="profiles.edit"),
+        Binding("c", "copy", _("Copy"), show=False, id="profiles.copy"),
+        Binding("t", "test", _("Test"), show=False, id="profiles.test"),
+        Binding("o", "launch", _("Launch"), show=False, id="profiles.launch"),
+        Binding("D", "diff", _("Diff"), show=False, id="profiles.diff"),
         Binding("u", "undo", _("Undo"), id="profiles.undo"),
-        Binding("v", "drift", _("Drift"), id="profiles.drift"),
+        Binding("v", "drift", _("Drift"), show=False, id="profiles.drift"),
         Binding("p", "probe", _("Probe"), id="profiles.probe"),
         Binding("d", "delete", _("Delete"), show=False, id="profiles.delete"),
         Binding("slash", "filter", _("Filter"), key_display="/", id="profiles.filter"),
@@ -124,7 +130,7 @@ class ProfilesPane(Pane):
     def action_switch(self) -> None:
         """Switch the tool to this profile, after its difference was shown; a preset is added instead."""
         if preset := self._chosen(PRESET):
-            self._add(preset)
+            self._form(preset=preset)
         elif entry := self._chosen():
             self._preview(lambda: self.session.verbs.preview_switch(entry.name, entry.tool), ask=True)
 
@@ -151,8 +157,7 @@ class ProfilesPane(Pane):
             return
         done = _("Taken back.") if preview.plan.action == "undo" else _("Switched.")
         self.notify("\n".join(preview.next_steps) or done, title=done, timeout=10, markup=False)
-        self.reload()
-        self.own_app.read_profiles()
+        self._changed()
 
     @work(group="drift", exclusive=True)
     async def action_drift(self) -> None:
@@ -216,20 +221,85 @@ class ProfilesPane(Pane):
             await asyncio.to_thread(self.session.verbs.remove_profile, entry.name, entry.tool)
         except (ElometerError, OSError) as fault:
             self.own_app.say(fault)
-        self.reload()
-        self.own_app.read_profiles()
+        self._changed()
 
     def action_add(self) -> None:
         """Add a profile by a short form."""
-        self._add(None)
+        self._form()
+
+    def action_edit(self) -> None:
+        """Change URL, key and model of the chosen profile; reads the store only, never a client's file."""
+        if entry := self._chosen():
+            self._form(edited=entry.row)
 
     @work
-    async def _add(self, preset: Entry | None) -> None:
+    async def _form(self, preset: Entry | None = None, edited: ProfileRow | None = None) -> None:
         from elometer.tui.screens.profile_form import ProfileForm
 
-        if await self.app.push_screen_wait(ProfileForm(self.session.verbs, preset)):
-            self.reload()
-            self.own_app.read_profiles()
+        if await self.app.push_screen_wait(ProfileForm(self.session.verbs, preset, edited)):
+            self._changed()
+
+    def _changed(self) -> None:
+        self.reload()
+        self.own_app.read_profiles()
+
+    @work(group="copy", exclusive=True)
+    async def action_copy(self) -> None:
+        """Add a copy of the chosen profile under the next free name."""
+        entry = self._chosen()
+        if entry is None:
+            return
+        taken = {other.name for other in self._found if other.kind == STORE}
+        number = 2
+        while f"{entry.name}-{number}" in taken:
+            number += 1
+        try:
+            await asyncio.to_thread(
+                self.session.verbs.duplicate_profile, entry.name, f"{entry.name}-{number}", entry.tool
+            )
+        except (ElometerError, OSError) as fault:
+            self.own_app.say(fault)
+        self._changed()
+
+    @work(group="test", exclusive=True)
+    async def action_test(self) -> None:
+        """Run the profile's real client against a loopback recorder with a made-up key: where does it go?"""
+        from elometer.tui.screens.dialogs import TextDialog
+
+        entry = self._chosen()
+        if entry is None:
+            return
+        self.notify(
+            _("Testing {name} with a made-up key on this machine …").format(name=entry.name), markup=False
+        )
+        try:
+            result = await asyncio.to_thread(self.session.verbs.self_test, entry.name, entry.tool)
+        except (ElometerError, OSError) as fault:
+            self.own_app.say(fault)
+            return
+        lines = [
+            f"{result.status}: {result.reason}",
+            *(f"  {sighting.line()}" for sighting in result.sightings),
+        ]
+        await self.app.push_screen(TextDialog(_("Which credential goes where"), lines))
+
+    @work(group="launch", exclusive=True)
+    async def action_launch(self) -> None:
+        """Run the tool's client under this profile, in a clean environment, and come back when it ends."""
+        entry = self._chosen()
+        if entry is None:
+            return
+        verbs = self.session.verbs
+        try:
+            prepared = await asyncio.to_thread(verbs.prepare_launch, entry.name, entry.tool)
+            with self.app.suspend():
+                for note in prepared.notes:
+                    print(note)  # noqa: T201 (the app is suspended: this is the user's own screen)
+                code = verbs.launch(prepared)
+        except (ElometerError, OSError, SuspendNotSupported) as fault:
+            self.own_app.say(fault)
+            return
+        self.notify(_("{name} ended with exit code {code}.").format(name=entry.name, code=code), markup=False)
 
     def action_filter(self) -> None:
         """Type words that name, tool or URL must hold."""
