@@ -114,6 +114,7 @@ def describe(
         git=git_state(folder.path),
         damaged_lines={"token_ledger.jsonl": len(reading.bad)},
         no_fit_because=no_fit_because,
+        forced=start.opened.forced,
     )
 
 

@@ -67,6 +67,8 @@ class Manifest(msgspec.Struct, kw_only=True):
     git: dict[str, Any] | None
     damaged_lines: dict[str, int]
     no_fit_because: str
+    # Failed checks that --force overruled; None where the start was not forced.
+    forced: tuple[str, ...] | None = None
     files: dict[str, FileEntry] = {}
 
 

@@ -18,15 +18,17 @@ from elometer.profiles.store import Store
 from elometer.runs.spec import Experiment
 
 
-def experiment_key(experiment: Experiment) -> tuple[Secret, str]:
+def experiment_key(experiment: Experiment, *, expired_too: bool = False) -> tuple[Secret, str]:
     """The key of an experiment and its fingerprint.
 
     Looked up as the design says: `key_env`, else the store's `key_label`, else TAOTOKEN_API_KEY. Raises
-    AccessError where there is none, where its value cannot be a key, or where its boundary has expired.
+    AccessError where there is none, where its value cannot be a key, or (but for `expired_too`) where its
+    boundary has expired.
     """
     gateway = experiment.gateway
     expires = gateway.boundary.expires_at
-    if expires is not None and expires <= utc_now() and experiment.agent.kind != "demo":
+    expired = expires is not None and expires <= utc_now() and experiment.agent.kind != "demo"
+    if expired and not expired_too:
         raise AccessError(
             _("The key's boundary has expired."),
             evidence=f"taotoken.key_boundary.expires_at: {expires.isoformat()}",
