@@ -32,7 +32,7 @@ Pairs = list[tuple[str, str]]
 MLE = FitOptions(estimator="mle")
 # Published factors move with the machine: at 1e4 records two thirds of our time is one dictionary look-up per
 # record, which no code of ours can hasten, while a peer's compiled loop gains more from a faster core.
-FLOOR = 0.5
+FLOOR = 0.4
 
 
 @cache

@@ -265,3 +265,24 @@ def test_scores_that_are_no_numbers_are_excluded_and_infinite_ones_are_not() -> 
         ("b", "d", "a"),
         ("c", "d", "a"),
     ]
+
+
+@pytest.mark.parametrize("size", [3, 17, 60])
+def test_pairs_in_memory_are_counted_however_many_kinds_there_are(size: int) -> None:
+    """Few, more than 256 and many kinds of pairs are counted in ways of their own."""
+    rng = np.random.default_rng(size)
+    first = rng.integers(0, size, 4000)
+    second = (first + rng.integers(1, size, 4000)) % size
+    pairs = [(f"m{i}", f"m{j}") for i, j in zip(first.tolist(), second.tolist(), strict=True)]
+    records = RecordSet.from_pairs(pairs)
+    assert records.comparisons == 4000
+    expected = np.zeros((size, size))
+    np.add.at(expected, (first, second), 1)
+    assert records.strategies == tuple(f"m{i}" for i in range(size))
+    np.testing.assert_array_equal(records.wins[0], expected)
+
+
+@pytest.mark.parametrize("pairs", [[], [("a", "a")], [("a", "")]])
+def test_pairs_in_memory_that_compare_nothing(pairs: list[tuple[str, str]]) -> None:
+    with pytest.raises(UsageError):
+        RecordSet.from_pairs(pairs)

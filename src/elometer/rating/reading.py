@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
-from pathlib import Path
 from typing import Any, NoReturn
 
 import msgspec
@@ -29,12 +27,10 @@ from elometer.rating.records import (
     sums,
 )
 
-CHUNK_BYTES = 4 << 20
 FIRST_BYTES = 256  # enough to see what kind of lines follow; the wrong guess costs time only
 MISSING = 0  # the code of a name that is absent
 DERIVED, UNKNOWN = 3, 9  # outcome absent, outcome that is no outcome
 LARGEST_WEIGHT = 1e12
-PROBED = 2048  # pairs whose repetition tells which way of counting is faster
 
 
 class Line(msgspec.Struct, gc=False):
@@ -52,7 +48,7 @@ class Line(msgspec.Struct, gc=False):
     block: int | None = None
 
 
-class _Codes(dict[Any, int]):
+class Codes(dict[Any, int]):
     """Numbers names in the order in which they come; looked up in C, filled here."""
 
     def __missing__(self, key: Any) -> int:
@@ -80,9 +76,9 @@ class RecordReader:
 
     def __init__(self, where: str = "") -> None:
         self.where = where or _("these records")
-        self._names = _Codes({None: MISSING})
-        self._tasks = _Codes({None: 0})
-        self._experiments = _Codes({None: 0})
+        self._names = Codes({None: MISSING})
+        self._tasks = Codes({None: 0})
+        self._experiments = Codes({None: 0})
         self._outcomes = _OutcomeCodes({"a": FIRST, "b": SECOND, "tie": TIE, None: DERIVED})
         self._chunks: list[Columns] = []
         self._lines_before = 0
@@ -285,8 +281,8 @@ class RecordReader:
         require_two_strategies(strategies, self.where)
         used_tasks = np.unique(columns["task"])
         task_names = natural_order({tasks[code] for code in used_tasks.tolist()})
-        strategy_place = _places(names, strategies)
-        task_place = _places(tasks, task_names)
+        strategy_place = places(names, strategies)
+        task_place = places(tasks, task_names)
         task = task_place[columns["task"]]
         runs, run = np.unique(columns["run"], return_inverse=True)
         blocks, block_of = np.unique(task * len(runs) + run, return_inverse=True)
@@ -320,7 +316,7 @@ class RecordReader:
         )
 
 
-def _places(names: Sequence[str | None], ordered: Sequence[str]) -> npt.NDArray[np.int64]:
+def places(names: Sequence[str | None], ordered: Sequence[str]) -> npt.NDArray[np.int64]:
     place = {name: index for index, name in enumerate(ordered)}
     return np.array([place.get(name, 0) if name is not None else 0 for name in names], dtype=np.int64)
 
@@ -389,94 +385,3 @@ def _faults(
             _("the weight must be a finite number that is not negative"),
         ),
     ]
-
-
-def _count(pairs: list[tuple[str, str]]) -> tuple[list[tuple[str, str]], npt.NDArray[np.int64]]:
-    """Distinct pairs and how often each stands there.
-
-    Numbering pairs costs a look-up each, counting them in a dictionary a look-up and a store; but each new
-    number costs a call, so that it pays only where pairs repeat.
-    """
-    if len(set(pairs[:PROBED])) > PROBED // 4:
-        counted = Counter(pairs)
-        return list(counted), np.fromiter(counted.values(), dtype=np.int64, count=len(counted))
-    numbers = _Codes()
-    found = np.fromiter(map(numbers.__getitem__, pairs), dtype=np.int32, count=len(pairs))
-    return list(numbers), np.bincount(found, minlength=len(numbers))
-
-
-def count_pairs(pairs: Iterable[tuple[str, str]]) -> RecordSet:
-    """See `RecordSet.from_pairs`: pairs are counted before anything else is done with them."""
-    distinct, count = _count(pairs if isinstance(pairs, list) else list(pairs))
-    names = _Codes()
-    size = len(distinct)
-    winners, losers = zip(*distinct, strict=True) if distinct else ((), ())
-    winner = np.fromiter(map(names.__getitem__, winners), dtype=np.int64, count=size)
-    loser = np.fromiter(map(names.__getitem__, losers), dtype=np.int64, count=size)
-    if (winner == loser).any() or "" in names:
-        raise UsageError(
-            _("These pairs: a strategy is compared with itself, or has no name."),
-            evidence=str(next(pair for pair in distinct if pair[0] == pair[1] or "" in pair)),
-            fix=_("Give pairs of two names: (winner, loser)."),
-        )
-    strategies = natural_order(names)
-    require_two_strategies(strategies, _("these pairs"))
-    place = _places(list(names), strategies)
-    order = np.argsort(place[winner] * len(strategies) + place[loser])
-    won = count[order]
-    none = np.zeros(size, dtype=np.int64)
-    return RecordSet(
-        experiment_id=None,
-        strategies=strategies,
-        tasks=("",),
-        block_task=none[:1],
-        block_run=none[:1] + 1,
-        block_order=none[:1],
-        cell_block=none,
-        first=place[winner][order],
-        second=place[loser][order],
-        first_wins=won.astype(np.float64),
-        second_wins=none.astype(np.float64),
-        ties=none.astype(np.float64),
-        records=won,
-        tied_records=none,
-    )
-
-
-def read_file(path: Path) -> RecordSet:
-    """See `elometer.rating.records.read_records`."""
-    reader = RecordReader(str(path))
-    try:
-        with path.open("rb") as file:
-            head = file.read(CHUNK_BYTES)
-            if head.startswith(b"\xef\xbb\xbf"):
-                head = head[3:]
-            if _is_csv(path, head):
-                reader.add_csv((head + file.read()).decode("utf-8"))
-            else:
-                _read_chunks(reader, head, file)
-    except UnicodeDecodeError as error:
-        raise UsageError(
-            _("{path}: not UTF-8 text.").format(path=path), evidence=str(error), fix=_("Save it as UTF-8.")
-        ) from None
-    except OSError as error:
-        raise UsageError(
-            _("{path}: cannot be read.").format(path=path),
-            evidence=error.strerror or str(error),
-            fix=_("Give the path of a file of pair records."),
-        ) from None
-    return reader.finish()
-
-
-def _is_csv(path: Path, head: bytes) -> bool:
-    if path.suffix.lower() in (".jsonl", ".json", ".ndjson"):
-        return False
-    return path.suffix.lower() == ".csv" or head.lstrip()[:1] not in (b"{", b"[", b"")
-
-
-def _read_chunks(reader: RecordReader, head: bytes, file: io.BufferedReader) -> None:
-    """Hand whole lines to the reader, a chunk at a time."""
-    chunk = head
-    while chunk:
-        reader.add_jsonl(chunk + file.readline())
-        chunk = file.read(CHUNK_BYTES)

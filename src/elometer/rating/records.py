@@ -115,7 +115,7 @@ class RecordSet:
 
         Raises UsageError for a pair of one strategy with itself, and where there are no two strategies.
         """
-        from elometer.rating.reading import count_pairs
+        from elometer.rating.counting import count_pairs
 
         return count_pairs(pairs)
 
@@ -236,7 +236,7 @@ def read_records(path: Path | str) -> RecordSet:
     Raises UsageError (exit code 2) for a missing path, a folder, an empty file, a line that does not fit
     (with its number), contradicting records, and a file with one strategy only.
     """
-    from elometer.rating.reading import read_file
+    from elometer.rating.files import read_file
 
     return read_file(Path(path))
 
