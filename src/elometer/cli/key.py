@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from elometer.core.text import gettext as _
+
+if TYPE_CHECKING:
+    from elometer.profiles.keys import KeyState
 
 
 @click.group(epilog="Example: elometer key add bt-eval --source env:TAOTOKEN_API_KEY --max-concurrency 8")
@@ -166,7 +169,8 @@ def show(label: str) -> None:
 @key.command(epilog="Example: elometer key check")
 @click.argument("labels", nargs=-1)
 @click.option("--tighten", is_flag=True, help="Remove group and other permissions from files that hold keys.")
-def check(labels: tuple[str, ...], tighten: bool) -> None:
+@click.option("--rebuild", is_flag=True, help="Set the account of today to what the ledgers show.")
+def check(labels: tuple[str, ...], tighten: bool, rebuild: bool) -> None:
     """Check that each key can be read and sent as it is; exit 3 where one cannot."""
     from elometer.jobs import profiles as job
     from elometer.profiles.store import Store
@@ -183,6 +187,9 @@ def check(labels: tuple[str, ...], tighten: bool) -> None:
         click.echo(f"{state.key.label}: {state.fingerprint or '--------'} {word}")
         for problem in state.problems:
             click.echo(f"  {problem.severity}: {problem.message} {problem.fix}".rstrip())
+        _show_account(state, rebuild=rebuild)
+    if rebuild and not labels:
+        _rebuild_the_rest(states)
     for path, mode in job.open_key_files(states):
         click.echo(_("{path} holds a key and others may read it (mode {m:o}).").format(path=path, m=mode))
         if tighten:
@@ -192,3 +199,32 @@ def check(labels: tuple[str, ...], tighten: bool) -> None:
             click.echo(_("  elometer key check --tighten removes their permission."))
     if failed:
         raise click.exceptions.Exit(3)
+
+
+def _show_account(state: KeyState, *, rebuild: bool) -> None:
+    from elometer.jobs import account
+
+    if rebuild and (changed := account.rebuild(state)) is not None:
+        click.echo(_("  account of today: {before:,} tokens, now {after:,}").format(
+            before=changed[0], after=changed[1]
+        ))  # fmt: skip
+        return
+    day = account.today(state)
+    if day is None or not (day.spent or day.budget):
+        return
+    budget = "" if day.budget is None else _(" of {budget:,}").format(budget=day.budget)
+    line = _("  {day}: {spent:,}{budget} tokens spent").format(day=day.day, spent=day.spent, budget=budget)
+    if day.spent != day.ledgers:
+        line += _(" ({shown:,} in ledgers; --rebuild sets it to that)").format(shown=day.ledgers)
+    click.echo(line)
+
+
+def _rebuild_the_rest(states: list[KeyState]) -> None:
+    """Accounts of keys that ledgers know and the store does not, such as those of an environment variable."""
+    from elometer.jobs import account
+
+    for name, (before, after) in account.rebuild_others({state.fingerprint for state in states}).items():
+        click.echo(_("{name} (not in the store)").format(name=name))
+        click.echo(
+            _("  account of today: {before:,} tokens, now {after:,}").format(before=before, after=after)
+        )

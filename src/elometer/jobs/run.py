@@ -19,6 +19,7 @@ from elometer.core.errors import AccessError, BudgetStop, ElometerError, Interru
 from elometer.core.redact import Secret
 from elometer.core.text import gettext as _
 from elometer.jobs.clearance import clear_start
+from elometer.jobs.account import binding_boundary
 from elometer.jobs.demo import demo_gateway
 from elometer.jobs.key import account_file, experiment_key, spent_today
 from elometer.jobs.places import ledgers
@@ -114,7 +115,7 @@ async def _start(
 
     experiment, folder = prepared.experiment, prepared.folder
     demo = experiment.agent.kind == "demo"
-    boundary = experiment.gateway.boundary
+    boundary = binding_boundary(experiment)
     limit = min(
         options.max_in_flight or boundary.max_concurrency or DEFAULT_CONCURRENCY,
         boundary.max_concurrency or sys.maxsize,

@@ -1,0 +1,98 @@
+"""A key's boundary as it binds, and its account set right from ledgers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+import pytest
+
+from elometer.boundary.account import day_of
+from elometer.boundary.book import AccountBook
+from elometer.cli.main import run
+from elometer.core.clock import timestamp, utc_now
+from elometer.core.errors import AccessError
+from elometer.jobs.account import binding_boundary, today
+from elometer.jobs.key import account_file
+from elometer.jobs.profiles import key_states
+from elometer.profiles.store import Store
+from elometer.runs.spec import load_experiment
+
+SPEC = """\
+experiment_id: e
+taotoken:
+  base_url: https://gateway.example
+  key_label: bt
+  key_boundary: {allowed_models: [m, n], daily_budget_tokens: 9000, max_concurrency: 4}
+agent: {model: m, k_values: [1, 2]}
+eval: {tasks: ["*"]}
+"""
+STORE = """\
+[keys.bt]
+source = "env:BT_KEY"
+[keys.bt.boundary]
+allowed_models = ["m"]
+daily_budget_tokens = 5000
+max_concurrency = 8
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ELOMETER_HOME", str(tmp_path / "bt-eval"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("BT_KEY", "sk-unit-0123456789abcdef")
+    (tmp_path / "config" / "elometer").mkdir(parents=True)
+    (tmp_path / "config" / "elometer" / "profiles.toml").write_text(STORE)
+    (tmp_path / "experiment.yaml").write_text(SPEC)
+    return tmp_path
+
+
+def test_the_stricter_value_binds(home: Path) -> None:
+    bound = binding_boundary(load_experiment(home / "experiment.yaml"))
+    assert (bound.allowed_models, bound.daily_budget_tokens, bound.max_concurrency) == (("m",), 5000, 4)
+
+
+def test_a_model_outside_the_stores_boundary_is_refused(home: Path) -> None:
+    (home / "experiment.yaml").write_text(SPEC.replace("model: m", "model: n"))
+    with pytest.raises(AccessError) as refused:
+        binding_boundary(load_experiment(home / "experiment.yaml"))
+    assert refused.value.exit_code == 3
+    assert "n" in refused.value.message
+
+
+def ledger(home: Path, *lines: tuple[str, int]) -> None:
+    folder = home / "bt-eval" / "e"
+    folder.mkdir(parents=True)
+    nine = {"experiment_id": "e", "strategy": "s", "task": "t", "run": 1, "model": "m", "prompt_tokens": 1}
+    (folder / "token_ledger.jsonl").write_text(
+        "".join(
+            json.dumps({
+                **nine, "completion_tokens": 1, "total_tokens": tokens, "timestamp": timestamp(), "key_fp": name
+            }) + "\n"
+            for name, tokens in lines
+        )
+    )  # fmt: skip
+
+
+def test_check_rebuild_sets_the_account_to_the_ledgers(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = key_states(Store.load())["bt"].fingerprint
+    assert name is not None
+    ledger(home, (name, 700), (name, 42), ("another1", 5))
+    day = day_of(utc_now(), "UTC")
+    with contextlib.closing(AccountBook(account_file())) as book:
+        book.rebuild(name, day, 3000)
+    seen = today(key_states(Store.load())["bt"])
+    assert seen is not None
+    assert (seen.spent, seen.ledgers, seen.budget) == (3000, 742, 5000)
+    assert run(["key", "check", "--rebuild"], open_app=lambda folder: None) == 0
+    said = capsys.readouterr().out
+    assert "3,000 tokens, now 742" in said
+    assert "another1" in said
+    with contextlib.closing(AccountBook(account_file())) as book:
+        assert book.spent(name, day) == 742
+        assert book.spent("another1", day) == 5
