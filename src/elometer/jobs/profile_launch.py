@@ -69,9 +69,8 @@ def env_lines(
             fix=f"elometer profile exec {profile.name} · elometer profile switch {profile.name}",
         )
     others = [other for other in store.profiles if other is not profile]
-    sources = [
-        k.source.removeprefix("env:") for k in store.keys.values() if (k.source or "").startswith("env:")
-    ]
+    named = [k.source for k in store.keys.values() if k.source is not None]
+    sources = [source.removeprefix("env:") for source in named if source.startswith("env:")]
     unset = environment.unset_names(profile, others, env, sources)
     return environment.shell_lines(unset, exports, shell)
 
