@@ -96,6 +96,25 @@ def append(path: Path, task: str) -> None:
         )
 
 
+@pytest.mark.parametrize("size", [(80, 24), (60, 18)])
+async def test_an_ended_ledger_opens_at_its_end(
+    make_app: MakeApp, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    folder = tui_story.write_story(tmp_path / "work" / "demo", tui_story.story(tasks=12))
+    last = len((folder / "token_ledger.jsonl").read_bytes().splitlines()) - 1
+    app = make_app(folder)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        await pilot.press("3")
+        await settle(pilot)
+        view = app.screen.query_one(LedgerView)
+        assert view.current == str(last)
+        assert view.scroll_offset.y == view.max_scroll_y > 0
+        shown = "".join(segment.text for segment in view.render_line(view.size.height - 1))
+        assert "task-12" in shown
+        assert "…" not in view.text()
+
+
 async def test_bad_lines_are_counted_and_shown(make_app: MakeApp, story_folder: Path) -> None:
     with (story_folder / "token_ledger.jsonl").open("ab") as file:
         file.write(b'{"strategy": "sample_1", "ta\n')

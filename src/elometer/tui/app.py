@@ -352,6 +352,10 @@ class ElometerApp(App[str]):
 
         self.exit(farewell(self.session))
 
+    async def action_quit(self) -> None:
+        """What the command palette calls; the same way out."""
+        self.action_leave()
+
     def say(self, fault: BaseException) -> None:
         """Show an error's lines."""
         lines = fault.lines() if isinstance(fault, ElometerError) else [str(fault)]

@@ -45,6 +45,7 @@ class RunPane(Pane):
     RunPane {
         #body { scrollbar-size-vertical: 1; }
         #header { padding: 0; margin: 1 0 0 0; }
+        #lanes, #provisional { scrollbar-gutter: auto; overflow-y: hidden; }
         #lanes { margin: 1 1 0 1; }
         #fit-title { margin: 1 1 0 1; }
         #provisional { margin: 0 1; }

@@ -48,7 +48,7 @@ class LedgerView(Rows):
         self._rebuild()
         if self.follow and count:
             self.cursor = count - 1
-            self.scroll_to(y=max(0, count + 1 - self.size.height), animate=False)
+            self.scroll_to(y=max(0, count + 1 - self.size.height), animate=False, force=True)
             self.refresh()
         elif before < self.scroll_offset.y + self.size.height or count < before:
             self.cursor = min(self.cursor, max(0, count - 1))
@@ -62,7 +62,7 @@ class LedgerView(Rows):
     def on_resize(self, event: events.Resize) -> None:
         self._rebuild()
         if self.follow and self._count:
-            self.scroll_to(y=max(0, self._count + 1 - self.size.height), animate=False)
+            self.scroll_to(y=max(0, self._count + 1 - self.size.height), animate=False, force=True)
         self.refresh()
 
     def line_at(self, y: int) -> Line:
@@ -106,7 +106,7 @@ class LedgerView(Rows):
         """Stay at the end of the ledger."""
         self._set_follow(True)
         self.cursor = max(0, self._last())
-        self.scroll_to(y=max(0, self._count + 1 - self.size.height), animate=False)
+        self.scroll_to(y=max(0, self._count + 1 - self.size.height), animate=False, force=True)
         self.refresh(Region(0, 0, self.size.width, self.size.height))
 
     def _set_follow(self, follow: bool) -> None:

@@ -78,6 +78,7 @@ class Rows(Lines, can_focus=True):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--cursor", "rows--cursor-blurred"}
     DEFAULT_CSS = """
     Rows {
+        scrollbar-gutter: stable;
         .rows--cursor { color: $row-cursor-foreground; background: $row-cursor-background; }
         .rows--cursor-blurred {
             color: $row-cursor-blurred-foreground; background: $row-cursor-blurred-background;
@@ -260,16 +261,16 @@ class Rows(Lines, can_focus=True):
         leading = self._rows[: self.cursor]
         first = 0 if leading and all(row.heading for row in leading) else self.cursor
         if first < top:
-            self.scroll_to(y=first, animate=False)
+            self.scroll_to(y=first, animate=False, force=True)
         elif self.cursor >= top + page:
-            self.scroll_to(y=self.cursor - page + 1, animate=False)
+            self.scroll_to(y=self.cursor - page + 1, animate=False, force=True)
 
     def action_move(self, step: int) -> None:
         """One row up or down; scrolls where there is no cursor."""
         if self.has_cursor:
             self.move_to(self.cursor + step, step)
         else:
-            self.scroll_to(y=self.scroll_offset.y + step, animate=False)
+            self.scroll_to(y=self.scroll_offset.y + step, animate=False, force=True)
 
     def action_page(self, step: int) -> None:
         """One page up or down."""
@@ -277,14 +278,14 @@ class Rows(Lines, can_focus=True):
         if self.has_cursor:
             self.move_to(self.cursor + step * page, step)
         else:
-            self.scroll_to(y=self.scroll_offset.y + step * page, animate=False)
+            self.scroll_to(y=self.scroll_offset.y + step * page, animate=False, force=True)
 
     def action_edge(self, side: int) -> None:
         """The first or the last row."""
         if self.has_cursor:
             self.move_to(0 if side < 0 else self._last(), -side)
         else:
-            self.scroll_to(y=0 if side < 0 else self._last() + 1, animate=False)
+            self.scroll_to(y=0 if side < 0 else self._last() + 1, animate=False, force=True)
 
     def action_choose(self) -> None:
         """Tell the pane which row was chosen."""
