@@ -50,12 +50,14 @@ class DashedChoice(click.Choice[str]):
 @click.option("--task-weight", type=click.Choice(("equal", "records")), default="equal", show_default=True)
 @click.option("--knee-margin", type=float, default=25.0, show_default=True, help="In Elo.")
 @click.option("--profile-as-elo", is_flag=True, help="Print a standardised profile as Elo all the same.")
+@click.option("--more", is_flag=True, help="Also other choices, ranks, P(better), influence and drift.")
 @click.option("--json", "as_json", is_flag=True, help="One object on stdout.")
 @click.option("--csv", "csv_file", type=FILE, help="Write elo_result.csv to this file ('-': stdout).")
 def fit(
     records: Path | None,
     table: Path | None,
     ledger: Path | None,
+    more: bool,
     as_json: bool,
     csv_file: Path | None,
     **choices: Any,
@@ -73,13 +75,20 @@ def fit(
         _print_table(table, as_json=as_json, csv_file=csv_file)
         return
     assert records is not None
-    _print_fit(records, ledger, choices, as_json=as_json, csv_file=csv_file)
+    _print_fit(records, ledger, choices, more=more, as_json=as_json, csv_file=csv_file)
 
 
 def _print_fit(
-    records: Path, ledger: Path | None, choices: dict[str, Any], *, as_json: bool, csv_file: Path | None
+    records: Path,
+    ledger: Path | None,
+    choices: dict[str, Any],
+    *,
+    more: bool,
+    as_json: bool,
+    csv_file: Path | None,
 ) -> None:
     from elometer.jobs.fit import fit_file, write_csv
+    from elometer.rating.details import details, details_json, details_text
     from elometer.rating.options import FitOptions
     from elometer.rating.report import csv_text, fit_json, text_table
 
@@ -88,12 +97,16 @@ def _print_fit(
     if csv_file is not None and not to_stdout:
         write_csv(result, csv_file)
         click.echo(_("Wrote {path}").format(path=csv_file), err=True)
+    views = details(result) if more else None
     if as_json:
-        click.echo(json.dumps(fit_json(result), indent=2, ensure_ascii=False, allow_nan=False))
+        made = fit_json(result) | ({} if views is None else {"details": details_json(views)})
+        click.echo(json.dumps(made, indent=2, ensure_ascii=False, allow_nan=False))
     elif to_stdout:
         click.echo(csv_text(result), nl=False)
     else:
         click.echo(text_table(result, width=shutil.get_terminal_size().columns), nl=False)
+        if views is not None:
+            click.echo("\n" + details_text(result, views), nl=False)
 
 
 def _print_table(table: Path, *, as_json: bool, csv_file: Path | None) -> None:

@@ -142,10 +142,9 @@ def rank_ranges(estimate: Estimate, level: float, seed: int) -> list[tuple[int, 
         reach = _pairs_reach(estimate, pairs, lowest, level, seed)
     elif pairs:
         reach = two_sided(1.0 - (1.0 - level) / len(pairs), lowest)
-    for i, j in pairs:
-        gap = estimate.theta[i] - estimate.theta[j]
-        above[i, j] = gap > reach * errors[i, j]
-        above[j, i] = -gap > reach * errors[i, j]
+    if pairs:
+        gaps = estimate.theta[:, None] - estimate.theta[None, :]
+        above = (errors > 0) & (gaps > reach * errors)
     return [(1 + int(above[:, s].sum()), size - int(above[s].sum())) for s in range(size)]
 
 

@@ -156,7 +156,7 @@ def halves_in_time(records: RecordSet, options: FitOptions | None = None) -> lis
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One cell of the sensitivity strip: Elo per strategy (None: not to be had) under another choice."""
+    """One cell of the sensitivity strip: Elo per strategy (None: not bounded, or not to be had) under another choice."""
 
     label: str
     elo: tuple[float | None, ...]
@@ -188,7 +188,7 @@ def sensitivity(records: RecordSet, options: FitOptions | None = None) -> list[V
         except UsageError as error:
             strip.append(Variant(label, (None,) * len(records.strategies), False, error.message))
             continue
-        elo = tuple(row.elo for row in rows)
+        elo = tuple(row.elo if row.identified else None for row in rows)
         strip.append(Variant(label, elo, bool(strip) and _order_changed(strip[0].elo, elo)))
     return strip
 

@@ -91,8 +91,8 @@ def _row(parts: Parts, s: int, reach: float, ranks: tuple[int, int]) -> Strategy
         gain_hi=_times(gain.high, per_logit),
         tasks=len(np.unique(records.block_task[blocks])),
         runs=len(blocks),
-        calls=None if parts.use is None else parts.use.calls.get(names[s], 0),
-        total_tokens=None if parts.use is None else parts.use.total_tokens.get(names[s], 0),
+        calls=None if parts.use is None else parts.use.calls.get(names[s]),
+        total_tokens=None if parts.use is None else parts.use.total_tokens.get(names[s]),
         tokens_per_task_run=_number(float(parts.cost[s])),
         uncached_per_task_run=(
             None if parts.uncached is None else _number(float(parts.uncached.per_task_run[s]))
@@ -198,7 +198,8 @@ def _delta_token(parts: Parts, before: int | None, s: int) -> int | None:
     if before is None or parts.use is None:
         return None
     names, total = parts.records.strategies, parts.use.total_tokens
-    return int(total.get(names[s], 0) - total.get(names[before], 0))
+    now, earlier = total.get(names[s]), total.get(names[before])
+    return None if now is None or earlier is None else int(now - earlier)
 
 
 def _founding_marginal(
