@@ -23,6 +23,7 @@ from client_recorder import (
 )
 from loopback import (
     STREAM,
+    Piece,
     Request,
     Script,
     chat_body,
@@ -51,6 +52,21 @@ async def test_a_cut_stream_is_booked_and_made_again(raw: bool) -> None:
     assert first.completion_tokens == 2 and first.prompt_tokens is not None and first.total_tokens is not None
     assert (answer.text, answer.attempt.attempt, answer.attempt.final) == ("42", 2, True)
     assert recorder.gate.failures == 1 and recorder.gate.entered == [False, True]
+
+
+async def test_garbage_between_the_chunks_ends_the_attempt_at_once() -> None:
+    # aiohttp 3.14.5 closes the connection and tells nobody; the attempt hung until its whole time was over.
+    # The chunk's size comes in a packet of its own, after the head and a good chunk were read.
+    good = sse(chat_chunk("a"), done=False)[0]
+    assert isinstance(good, bytes)
+    pieces: list[Piece] = [f"{len(good):x}\r\n".encode() + good + b"\r\n", 0.05, b"not a size\r\n", "hang"]
+    broken = Script(headers={**STREAM, "transfer-encoding": "chunked"}, pieces=pieces, raw=True)
+    async with asyncio.timeout(5):
+        recorder, answer, _gateway = await one(broken, GOOD_STREAM)
+    first, text = recorder.attempts[0]
+    assert (first.error_class, first.http_status, text) == ("bad_body", 200, "a")
+    assert (first.usage_source, first.billed) == ("estimated", "unknown")
+    assert answer.text == "42"
 
 
 async def test_counts_of_a_cut_stream_are_the_servers_where_it_gave_some() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -18,6 +18,7 @@ from urllib.request import getproxies, proxy_bypass
 if TYPE_CHECKING:
     import aiohttp
     import httpx
+    from aiohttp.client_proto import ResponseHandler
 
     from elometer.wire.exchange import Timeouts
 
@@ -61,6 +62,28 @@ def is_loopback(host: str) -> bool:
 
 async def _note_reuse(_session: object, _context: object, _parameters: object) -> None:
     _REUSED.get()[0] = True
+
+
+@cache
+def _response_handler() -> type[ResponseHandler]:
+    """aiohttp's handler of a connection, which also tells whoever reads a reply that it cannot go on.
+
+    Where a chunk's size is garbage, aiohttp (3.14.5, with its C parser) closes the connection, drops the read
+    timeout and tells nobody: the reader would wait until the whole attempt times out.
+    """
+    from aiohttp.client_proto import ResponseHandler
+    from aiohttp.http_exceptions import HttpProcessingError
+
+    from elometer.wire.protocols.reply import BadBody
+
+    class TellingHandler(ResponseHandler):
+        def set_exception(self, exc: Any, *cause: Any) -> None:
+            reply = self._payload
+            super().set_exception(exc, *cause)
+            if isinstance(exc, HttpProcessingError) and reply is not None and not reply.is_eof():
+                reply.set_exception(BadBody(" ".join(exc.message.split())))
+
+    return TellingHandler
 
 
 def _is_stale(error: BaseException) -> bool:
@@ -135,6 +158,7 @@ class Transport:
             ssl=tls if tls is not None else True,
             ttl_dns_cache=300,
         )
+        connector._factory = partial(_response_handler(), loop=asyncio.get_running_loop())
         tracing = library.TraceConfig()
         tracing.on_connection_reuseconn.append(_note_reuse)
         session: aiohttp.ClientSession = library.ClientSession(
