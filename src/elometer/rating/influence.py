@@ -156,7 +156,10 @@ def halves_in_time(records: RecordSet, options: FitOptions | None = None) -> lis
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One cell of the sensitivity strip: Elo per strategy (None: not bounded, or not to be had) under another choice."""
+    """One cell of the sensitivity strip: Elo per strategy under another choice; None where it is not bounded.
+
+    `order_changed`: two strategies stand the other way round than in the first variant.
+    """
 
     label: str
     elo: tuple[float | None, ...]
