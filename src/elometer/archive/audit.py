@@ -133,8 +133,7 @@ def _samples(place: ExperimentFolder) -> Iterator[Finding]:
 
 def _derived(place: ExperimentFolder, manifest: Manifest) -> Iterator[Finding]:
     """Pairs and fit, derived again from outcomes and ledger."""
-    from elometer.rating.fit import csv_text
-    from elometer.runs.result import derive
+    from elometer.runs.result import derive, table_csv
     from elometer.runs.spec import load_experiment
 
     try:
@@ -149,7 +148,7 @@ def _derived(place: ExperimentFolder, manifest: Manifest) -> Iterator[Finding]:
             text = _("there is nothing to fit ({reason}), and yet a table")
             yield Finding(place.table.name, "fit", text.format(reason=again.reason))
         return
-    fresh = list(csv.DictReader(csv_text(again.fit).splitlines()))
+    fresh = list(csv.DictReader(table_csv(again).splitlines()))
     yield from _compare_tables(place.table, fresh)
     yield from _compare_fit(place.fit, fresh)
 
@@ -195,6 +194,8 @@ def _compare_fit(path: Path, fresh: list[dict[str, str]]) -> Iterator[Finding]:
         yield Finding(path.name, "fit", _("cannot be read: {reason}").format(reason=_reason(error)))
         return
     for found in fresh:
+        if found["role"] == "ceiling":
+            continue  # it has no Elo
         said = rows.get(found["strategy"], {})
         if not _close(said.get("elo"), found.get("elo"), ELO_TOLERANCE):
             yield Finding(path.name, "fit", _difference(said, found, "elo"))

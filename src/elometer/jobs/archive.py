@@ -55,16 +55,15 @@ def pack_experiment(identity: str) -> Path:
 
 
 def _pack(experiment: Experiment, folder: ExperimentFolder, start: Start) -> Path:
-    from elometer.rating.fit import text_table
-    from elometer.runs.result import derive, write
+    from elometer.runs.result import derive, text_of, write
 
     assert start.opened is not None
-    derived = derive(experiment, folder)
+    derived = derive(experiment, folder, remarks=True)
     # A start that died has derived nothing; what one that ended has derived comes out the same again.
     write(folder, derived)
     facts = describe(experiment, folder, start, no_fit_because=derived.reason)
-    table = text_table(derived.fit, width=TABLE_WIDTH) if derived.fit else derived.reason
-    return pack(folder.path, start.opened.run_id, facts=facts, report=report_text(facts, table))
+    report = report_text(facts, text_of(derived, width=TABLE_WIDTH))
+    return pack(folder.path, start.opened.run_id, facts=facts, report=report)
 
 
 def archive_folder(identity: str) -> Path:

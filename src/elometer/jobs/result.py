@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from elometer.core.text import gettext as _
 from elometer.jobs.prepare import Prepared
-from elometer.rating.fit import FitResult, text_table
+from elometer.rating.fit import FitResult
 from elometer.runs import events as ev
 from elometer.runs.folder import ExperimentFolder
-from elometer.runs.result import derive, write
+from elometer.runs.result import derive, text_of, write
 from elometer.runs.spec import Experiment, load_experiment
 
 TABLE_WIDTH = 100
@@ -27,19 +26,13 @@ class Result:
 
 def conclude(prepared: Prepared, ended: ev.StartEnded | None) -> Result:
     """Derive the result from the files, write the artefacts, and pack the start that just ended."""
-    derived = derive(prepared.experiment, prepared.folder)
+    derived = derive(prepared.experiment, prepared.folder, remarks=True)
     write(prepared.folder, derived)
     if ended is not None:
         from elometer.jobs.archive import pack_start
 
         pack_start(prepared, ended)
-    return Result(derived.fit, _text(derived.fit, derived.reason), prepared.folder.path)
-
-
-def _text(fit: FitResult | None, reason: str) -> str:
-    if fit is None:
-        return _("No rating: {reason}.").format(reason=reason)
-    return text_table(fit, width=TABLE_WIDTH)
+    return Result(derived.fit, text_of(derived, width=TABLE_WIDTH), prepared.folder.path)
 
 
 def current_fit(folder: Path) -> FitResult | None:

@@ -320,7 +320,6 @@ BUILT: dict[str, tuple[Any, ...]] = {
     "eval.token_basis": ("total",),
     "eval.ci.method": ("cr1",),
     "schedule.canary_every": (None,),
-    "schedule.half_check": (False,),
     "retry.agent_crash": (0,),
     "stop.spend_tokens": (None,),
     "stop.deadline": (None,),
