@@ -133,7 +133,7 @@ async def _serve(seed: int, share: float, places: int) -> None:
     print(json.dumps({"url": root_url(bound), "pid": os.getpid()}), flush=True)
     parent = os.getppid()
     serving = asyncio.ensure_future(server.serve(sockets=[bound]))
-    while os.getppid() == parent and not serving.done():
+    while os.getppid() == parent and not serving.done():  # noqa: ASYNC110 - another process sets no event
         await asyncio.sleep(0.5)
     server.should_exit = True
     await serving
