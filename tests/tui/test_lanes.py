@@ -102,3 +102,13 @@ def test_an_ended_start_gives_its_reason() -> None:
     )
     assert phase_text(ended) == ("partial (budget)", "warning")
     assert "Used up." in text(ended)
+
+
+def test_other_names_that_answer_are_said() -> None:
+    state, _ = told(1.0)
+    known = fold_all(
+        [ev.Served(at=tui_story_at(), model_requested="m", names=("m-2026-11-01",), how="learnt")], state
+    )
+    assert "m is answered by m-2026-11-01" in text(known)
+    own = fold_all([ev.Served(at=tui_story_at(), model_requested="m", names=("m",), how="given")], state)
+    assert "answered by" not in text(own)

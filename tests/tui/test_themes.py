@@ -73,7 +73,7 @@ async def test_a_broken_file_costs_one_notice_and_nothing_else(make_app: MakeApp
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         assert app.theme == themes.DEFAULT
-        assert [line.split(":")[0] for line in app.theme_failures] == ["mine.toml", "other.toml"]
+        assert [line.split(":")[0] for line in app.failures] == ["mine.toml", "other.toml"]
         assert len(app._notifications) == 1
 
 

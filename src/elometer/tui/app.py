@@ -19,6 +19,7 @@ from elometer.core.paths import config_folder, data_folder
 from elometer.core.redact import redact
 from elometer.core.text import gettext as _
 from elometer.tui import themes
+from elometer.tui.keymap import read_keymap
 from elometer.tui.screens.pane import PANES, Pane
 from elometer.tui.session import Session
 from elometer.tui.terminal import ANSI, Terminal, read_terminal
@@ -80,11 +81,14 @@ class ElometerApp(App[str]):
         first: str = "",
     ) -> None:
         self.terminal = terminal or read_terminal(os.environ)
-        self.theme_failures: list[str] = []
+        self.failures: list[str] = []
         # Only here can Textual be told that NO_COLOR means no colours: with a hex theme it would send greys.
         super().__init__(ansi_color=True if self.terminal.theme == ANSI else None)
         self.animation_level = "none"
         self._load_themes()
+        keys, faults = read_keymap(config_folder() / "keys.toml")
+        self.set_keymap(keys)
+        self.failures += faults
         self.session = Session(verbs or Verbs())
         self.active_profiles: list[tuple[str, str]] = [(short, "-") for short in TOOL_NAMES.values()]
         self._open_first = folder
@@ -97,7 +101,7 @@ class ElometerApp(App[str]):
 
     def _load_themes(self) -> None:
         """Register the theme files and choose one; a broken file costs a notice, not the start."""
-        loaded, self.theme_failures = themes.load_themes(data_folder("themes"), config_folder() / "themes")
+        loaded, self.failures = themes.load_themes(data_folder("themes"), config_folder() / "themes")
         for theme in loaded:
             self.register_theme(theme)
         wanted = self.terminal.theme
@@ -105,7 +109,7 @@ class ElometerApp(App[str]):
             self.theme = wanted
         elif themes.DEFAULT in self.available_themes:
             self.theme = themes.DEFAULT
-            self.theme_failures.append(_("no theme is named {name}").format(name=wanted))
+            self.failures.append(_("no theme is named {name}").format(name=wanted))
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         theme = self.current_theme
@@ -113,8 +117,8 @@ class ElometerApp(App[str]):
 
     def on_mount(self) -> None:
         self.switch_mode(self._first_pane)
-        if self.theme_failures:
-            self.notify("\n".join(self.theme_failures), title=_("Themes"), severity="warning", markup=False)
+        if self.failures:
+            self.notify("\n".join(self.failures), title=_("Not taken over"), severity="warning", markup=False)
         self.set_interval(self.terminal.pull_seconds, self.pull)
         if self._open_first is not None:
             self.open_folder(self._open_first)

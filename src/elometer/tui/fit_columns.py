@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from elometer.core.text import gettext as _
 from elometer.tui.figures import (
+    UNKNOWN,
     count,
     count_in,
     decimal,
@@ -39,6 +40,13 @@ def _value(name: str, show: Callable[[Any], str]) -> Callable[[Any], str]:
 
 def _number(places: int) -> Callable[[Any], str]:
     return lambda value: decimal(value, places)
+
+
+def rank_text(best: int | None, worst: int | None) -> str:
+    """`2–4`: the ranks that the data leave open."""
+    if best is None or worst is None:
+        return UNKNOWN
+    return str(best) if best == worst else f"{best}–{worst}"
 
 
 STRATEGY = Quantity(Column("strategy", _("strategy"), 9, "left", grow=8), lambda row: str(row.strategy))
@@ -77,6 +85,7 @@ MORE = (
     Quantity(Column("per_task_run", _("tok/run"), 8), _value("tokens_per_task_run", count)),
     Quantity(Column("vs_anchor", _("win:anchor"), 10), _value("win_rate_vs_anchor", _number(3))),
     Quantity(Column("round_robin", _("win:all"), 7), _value("win_rate_round_robin", _number(3))),
+    Quantity(Column("rank", _("rank"), 5), lambda row: rank_text(row.rank_lo, row.rank_hi)),
     Quantity(Column("ties", _("ties"), 5), _value("ties", count)),
     Quantity(Column("runs", _("runs"), 5), _value("runs", count)),
     Quantity(Column("calls", _("calls"), 6), _value("calls", count)),

@@ -90,6 +90,7 @@ def header_lines(state: RunState, now: float, width: int, cap_wanted: int | None
     lines = [_progress(state, now, width), _budget(state, width), _concurrency(state, cap_wanted)]
     if gate := _gate(state):
         lines.append(((gate, "warning"),))
+    lines += _served(state)
     lines += _strangers(state)
     if state.message:
         lines.append(((" " + state.message, PHASE_STYLES.get(state.phase, "")),))
@@ -179,6 +180,15 @@ def _gate(state: RunState) -> str:
             time=duration(gate.closed_for_s), n=gate.waiting
         )
     return " " + text + (f": {gate.why}" if gate.why else "")
+
+
+def _served(state: RunState) -> list[Line]:
+    """Names that may answer for a model where they are not its own: learnt, so they want a look."""
+    return [
+        ((" " + _("{asked} is answered by {names}").format(asked=asked, names=", ".join(names)), "muted"),)
+        for asked, names in state.served.items()
+        if names != (asked,)
+    ]
 
 
 def _strangers(state: RunState) -> list[Line]:

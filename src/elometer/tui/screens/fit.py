@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import textwrap
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from textual import events
+from textual import events, work
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.widget import Widget
@@ -30,9 +31,13 @@ class FitPane(Pane):
     one task-run, with its interval.
     `? no`: the data do not tell this step from none. The dotted grey line is best-of-n with a perfect
     selector, 120.4 Elo per doubling.
+
+    `m` shows further columns, `v` other choices, ranks and P(better), `t` each task, `s` all sentences.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("m", "more", _("More"), id="fit.more"),
+        Binding("v", "views(False)", _("Views"), id="fit.views"),
+        Binding("t", "views(True)", _("Tasks"), id="fit.tasks"),
         Binding("s", "sentences", _("Text"), id="fit.sentences"),
     ]
     DEFAULT_CSS = """
@@ -116,6 +121,20 @@ class FitPane(Pane):
             width = min(94, self.size.width - 8)
             lines = [part for text, _style in sentences(fit) for part in (*textwrap.wrap(text, width), "")]
             self.app.push_screen(TextDialog(basis_text(fit), lines))
+
+    @work(group="views", exclusive=True)
+    async def action_views(self, tasks: bool) -> None:
+        """What stands behind the fit: other choices, ranks, P(better), influence; or each task by itself."""
+        from elometer.tui.fit_views import task_lines, view_lines
+        from elometer.tui.screens.dialogs import TextDialog
+
+        fit = self.session.fit
+        if fit is None:
+            return
+        title = _("Each task by itself") if tasks else _("What stands behind the fit")
+        self.notify(_("Computing …"), timeout=1)
+        lines = await asyncio.to_thread(task_lines if tasks else view_lines, fit)
+        await self.app.push_screen(TextDialog(title, lines))
 
     def action_more(self) -> None:
         """The next set of columns."""

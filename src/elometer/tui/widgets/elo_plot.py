@@ -44,6 +44,11 @@ class TokenAxis(AxisFormatter):
         return [compact(round(10**tick)).replace(".0", "") for tick in ticks]
 
 
+def rich_colour(name: str) -> str:
+    """A colour of Textual under the name that Rich, which the plot's canvas draws with, knows it by."""
+    return name.removeprefix("ansi_")
+
+
 class EloPlot(PlotWidget):
     """The curve of a fit."""
 
@@ -76,7 +81,7 @@ class EloPlot(PlotWidget):
 
     def draw(self, points: Sequence[Point], elo_per_doubling: float, x_label: str) -> None:
         """Draw the reference line first: what is drawn later covers what was drawn before."""
-        colours = self.app.theme_variables
+        colours = {name: rich_colour(value) for name, value in self.app.theme_variables.items()}
         self.clear()
         self.set_x_formatter(TokenAxis())
         self.set_xlabel(x_label)
