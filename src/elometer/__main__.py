@@ -9,7 +9,8 @@ from pathlib import Path
 def _open_app(folder: Path | None) -> None:
     from elometer.tui.app import run_app
 
-    run_app(folder)
+    if said := run_app(folder):
+        sys.stdout.write(said.rstrip("\n") + "\n")
 
 
 def main() -> None:
