@@ -37,7 +37,7 @@ def simultaneous_reach(estimate: Estimate, weights: Floats, level: float, seed: 
     lowest = float(degrees[kept].min())
     if kept.sum() == 1:
         return two_sided(level, lowest)
-    if lowest < BONFERRONI_BELOW:
+    if lowest < BONFERRONI_BELOW or kept.sum() > MOST_DRAWN:
         return two_sided(1.0 - (1.0 - level) / int(kept.sum()), lowest)
     root = _root(estimate, weights[kept])
     norms = np.sqrt((root**2).sum(axis=1))

@@ -23,6 +23,7 @@ from elometer.rating.student import two_sided
 Booleans = npt.NDArray[np.bool_]
 # Below this share of the model's standard error all clusters say the same, and tell nothing of their spread.
 NO_SPREAD = 1e-7
+FEW = 4  # strategies in a contrast for which picking their columns is cheaper than using all
 
 
 @dataclass(frozen=True)
@@ -135,13 +136,18 @@ def contrast(estimate: Estimate, weights: Floats, level: float) -> Interval:
 
 def contrast_error(estimate: Estimate, weights: Floats) -> tuple[float | None, float, str]:
     """(standard error, degrees of freedom, basis) of a contrast in logits."""
-    model = math.sqrt(max(float(weights @ estimate.model_covariance @ weights), 0.0))
+    involved = np.flatnonzero(weights)
+    spread, influence, own = estimate.model_covariance, estimate.influence, weights
+    if len(involved) <= FEW:
+        spread, influence = spread[np.ix_(involved, involved)], influence[:, involved]
+        own = weights[involved]
+    model = math.sqrt(max(float(own @ spread @ own), 0.0))
     if not estimate.clustered:
         return model, np.inf, "model"
-    degrees = estimate.degrees(np.flatnonzero(weights))
+    degrees = estimate.degrees(involved)
     if degrees < 1:
         return None, np.nan, "one cluster"
-    each = estimate.influence @ weights
+    each = influence @ own
     error = math.sqrt(estimate.cluster_factor(degrees) * float((each * estimate.correction) @ each))
     if error <= NO_SPREAD * model:
         return model, np.inf, "no spread"
