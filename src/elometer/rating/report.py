@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import textwrap
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -247,7 +248,7 @@ def text_table(result: FitResult, *, width: int = 80) -> str:
         del columns[last]
         cells = _cells(columns, result)
     lines = _aligned(cells)
-    notes = [_head(result), *_legend(result, columns), *result.returns]
+    notes = [_head(result), *_legend(result, columns), *_terms(result), *result.returns]
     notes.extend(f"! {each.message}" for each in result.warnings)
     wrapped = [
         line
@@ -297,6 +298,22 @@ def _head(result: FitResult) -> str:
         anchor=result.anchor,
         base=f"{result.elo_base:g}" if result.unit == "elo" else "0",
     )
+
+
+def _terms(result: FitResult) -> list[str]:
+    """What the model estimates beside strengths."""
+    said = []
+    if result.position is not None:
+        value, error = (result.options.per_logit * number for number in result.position)
+        said.append(
+            _(
+                "Being shown first is worth {value:+.1f} Elo (standard error {error:.1f}, of the model)."
+            ).format(value=value, error=error)
+        )
+    if result.log_nu is not None:
+        chance = 1.0 / (1.0 + 2.0 * math.exp(-result.log_nu[0]))
+        said.append(_("Two equal strategies tie with a chance of {chance:.0%}.").format(chance=chance))
+    return said
 
 
 def _legend(result: FitResult, columns: list[_Column]) -> list[str]:
