@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from elometer.rating.result import FitResult, StrategyFit
 
 
+# A step of next to nothing would need astronomically many tasks; a longer number says no more.
+MOST_TASKS = 1_000_000
+
+
 @dataclass(frozen=True, slots=True)
 class Quantity:
     """A column and how its cell follows from a strategy's row of the fit."""
@@ -143,11 +147,14 @@ def sentences(fit: FitResult) -> list[tuple[str, str]]:
 def _what_would_resolve(row: StrategyFit) -> str:
     if is_claim(row) or row.tasks_needed is None:
         return ""
-    return _("? {strategy}: ΔElo {delta} {interval} not resolved; needs about {tasks} tasks.").format(
+    wanted = _("about {n}").format(n=count(row.tasks_needed))
+    if row.tasks_needed > MOST_TASKS:
+        wanted = _("more than {n}").format(n=count(MOST_TASKS))
+    return _("? {strategy}: ΔElo {delta} {interval} not resolved; needs {wanted} tasks.").format(
         strategy=row.strategy,
         delta=signed(row.delta_elo),
         interval=interval(row.delta_lo, row.delta_hi),
-        tasks=count(row.tasks_needed),
+        wanted=wanted,
     )
 
 

@@ -59,9 +59,11 @@ class FitPane(Pane):
 
     def compose_body(self) -> Iterable[Widget]:
         columns = [quantity.column for quantity in FOUNDING]
+        table = Rows(columns, id="fit")
+        table.can_focus = True  # so that many strategies can be scrolled, and help knows where it is
         yield Container(
             Lines(id="fit-basis"),
-            Rows(columns, id="fit"),
+            table,
             Lines(id="sentence"),
             Curve(id="plot"),
             id="body",

@@ -49,7 +49,8 @@ class StartPicker(ModalScreen[Path | None]):
         self.starts = list(starts)
 
     def compose(self) -> ComposeResult:
-        with Vertical():
+        with Vertical() as box:
+            box.border_title = _("Enter opens an experiment")
             if self.starts:
                 yield Rows(COLUMNS, cursor=True, id="starts")
             else:
