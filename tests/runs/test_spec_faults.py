@@ -144,7 +144,6 @@ def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
         (AGENT + "  kind: command\n", "agent.kind"),
         (AGENT + "  kind: replay\n", "agent.kind"),
         (AGENT + "  select: judge\n", "agent.select"),
-        (AGENT + "  select: verifier\n", "agent.select"),
         (AGENT + "  strategies: [{name: j, samples: 2, select: judge}]\n", "agent.strategies[0]"),
         (AGENT + "  command: [claude, -p]\n", "agent.command"),
         (AGENT + "  limits: {tokens: 100}\n", "agent.limits.tokens"),

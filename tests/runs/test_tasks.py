@@ -149,13 +149,8 @@ def test_faults_name_the_line(
 @pytest.mark.parametrize(
     "more",
     [
-        {"grader": {"type": "python", "file": "g.py"}},
-        {"grader": {"type": "command", "argv": ["x"]}},
         {"grader": {"type": "judge", "rubric": "r"}},
-        {"verify": {"type": "python"}},
-        {"files": ["a.csv"]},
         {"limits": {"seconds": 1}},
-        {"direction": "min"},
     ],
 )
 def test_what_is_not_built_names_the_task(

@@ -108,8 +108,19 @@ def _keep_sources(source: Path, experiment: Experiment, known: list[Task], folde
             )
         _copy_once(tasks, folder.tasks)
         for task in known:
-            if task.prompt_file is not None:
-                _copy_once(tasks.parent / task.prompt_file, folder.path / task.prompt_file)
+            for name in task.attachments:
+                _keep_attachment(tasks.parent / name, folder.path / name)
+
+
+def _keep_attachment(source: Path, target: Path) -> None:
+    """Copy a prompt, a grader or a file of a task; raises UsageError where it is not what it was."""
+    if target.exists() and target.read_bytes() != source.read_bytes():
+        raise UsageError(
+            _("A file of the tasks changed since the first start."),
+            evidence=_("{now} differs from {then}.").format(now=source, then=target),
+            fix=_("Undo the change, or give the experiment a new experiment_id."),
+        )
+    _copy_once(source, target)
 
 
 def _copy_once(source: Path, target: Path) -> None:

@@ -2,15 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import math
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
-from elometer.runs.graders import Grade, extract, grade, normalise
+from elometer.runs.graders import Grade, extract, grade, grade_with, normalise
 from elometer.runs.journal import Outcome, OutcomeName, Sample
 from elometer.runs.spec import Experiment
 from elometer.runs.strategies import SampleAnswer, Strategy, sample_seed, select
 from elometer.runs.tasks import Task
+
+
+class Grading:
+    """Settles strategies; what takes child processes runs beside the event loop, a few at a time."""
+
+    def __init__(self, experiment: Experiment, at_once: int | None = None) -> None:
+        self._experiment = experiment
+        self._places = asyncio.Semaphore(at_once or os.cpu_count() or 1)
+
+    async def settle(
+        self,
+        task: Task,
+        run: int,
+        block: int,
+        strategy: Strategy,
+        samples: Mapping[int, Sample],
+        *,
+        missing: OutcomeName | None = None,
+    ) -> Outcome:
+        """As `settle`."""
+        prepared = _prepare(self._experiment, task, run, block, strategy, samples, missing)
+        if isinstance(prepared, Outcome):
+            return prepared
+        if not (task.grader.slow or (strategy.select == "verifier" and task.verify and task.verify.slow)):
+            return prepared()
+        async with self._places:
+            return await asyncio.to_thread(prepared)
 
 
 def settle(
@@ -28,6 +59,23 @@ def settle(
     `missing` says why an answer is not there; then nothing is scored, since a strategy with fewer samples
     than it is named for is another strategy.
     """
+    prepared = _prepare(experiment, task, run, block, strategy, samples, missing)
+    return prepared if isinstance(prepared, Outcome) else prepared()
+
+
+def _prepare(
+    experiment: Experiment,
+    task: Task,
+    run: int,
+    block: int,
+    strategy: Strategy,
+    samples: Mapping[int, Sample],
+    missing: OutcomeName | None,
+) -> Outcome | partial[Outcome]:
+    """The outcome where nothing is to be graded, else what is left to do.
+
+    Patterns are matched here, since only the main thread can interrupt one that backtracks without end.
+    """
     unscored = Outcome(
         experiment_id=experiment.experiment_id,
         task=task.id,
@@ -44,12 +92,28 @@ def settle(
         # The last answer stands for the strategy; earlier rounds are what it cost to get there.
         samples = {strategy.rounds: samples[strategy.rounds]}
     answers = [_answer(task, number, sample) for number, sample in sorted(samples.items())]
+    seed = sample_seed(experiment.seed, task.id, run, strategy.name, 0)
+    return partial(_decide, task, strategy, samples, answers, seed, unscored)
+
+
+def _decide(
+    task: Task,
+    strategy: Strategy,
+    samples: Mapping[int, Sample],
+    answers: Sequence[SampleAnswer],
+    seed: int,
+    unscored: Outcome,
+) -> Outcome:
+    verified = _Verified(task)
     chosen = select(
         strategy,
         answers,
-        rng_seed=sample_seed(experiment.seed, task.id, run, strategy.name, 0),
+        rng_seed=seed,
         grade=lambda answer: grade(task, answer.extracted, answer.text).score,
+        verify=verified.score,
     )
+    if verified.useless:
+        return replace(unscored, outcome="grader_error", detail=f"verify: {verified.fault}")
     kept = next((item for item in answers if item.sample == chosen.sample), answers[0])
     result = grade(task, kept.extracted, kept.text)
     return replace(
@@ -60,7 +124,38 @@ def settle(
         sample=chosen.sample,
         tied_vote=chosen.tie,
         detail=result.detail,
+        isolation=result.isolation,
     )
+
+
+class _Verified:
+    """What a task's visible `verify` says of answers.
+
+    An answer on which it fails or does not end is not chosen before another one; where it fails on all of
+    them it chose nothing, and the strategy has no outcome.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._asked = self._failed = 0
+        self.fault = ""
+
+    def score(self, answer: SampleAnswer) -> float:
+        """The score of an answer; minus infinity for none and for a failure."""
+        if self._task.verify is None or answer.extracted is None:
+            return -math.inf
+        self._asked += 1
+        found = grade_with(self._task.verify, answer.extracted)
+        if found.status == "grader_error":
+            self._failed += 1
+            self.fault = found.detail
+            return -math.inf
+        return found.score
+
+    @property
+    def useless(self) -> bool:
+        """True where it was asked and never answered."""
+        return self._asked > 0 and self._failed == self._asked
 
 
 def _answer(task: Task, number: int, sample: Sample) -> SampleAnswer:

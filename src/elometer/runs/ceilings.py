@@ -42,8 +42,8 @@ class Ceiling:
         score = "–" if self.mean_score is None else f"{self.mean_score:.3f}"
         tokens = "–" if self.tokens_per_task_run is None else f"{self.tokens_per_task_run:,.0f}"
         return _(
-            "Ceiling {name}: mean score {score}, {tokens} tokens a task-run; outside the fit, since its choice "
-            "looks at the grades."
+            "Ceiling {name}: mean score {score}, {tokens} tokens a task-run; outside the fit, since its "
+            "choice looks at the grades."
         ).format(name=self.strategy, score=score, tokens=tokens)
 
 

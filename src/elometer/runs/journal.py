@@ -63,6 +63,7 @@ class Outcome(msgspec.Struct, kw_only=True):
     tied_vote: bool = False
     samples: int = 0
     detail: str = ""
+    isolation: str = ""
     run_id: str = ""
     timestamp: str = ""
 

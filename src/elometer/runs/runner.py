@@ -19,13 +19,14 @@ from elometer.core.errors import ElometerError
 from elometer.core.text import gettext as _
 from elometer.runs import events as ev
 from elometer.runs.asking import Asking
-from elometer.runs.block import settle
+from elometer.runs.block import Grading
 from elometer.runs.books import Books
 from elometer.runs.calls import Place, StartFacts, call_at, lost_attempt, places
 from elometer.runs.course import Course, Ending
 from elometer.runs.folder import ExperimentFolder
 from elometer.runs.gates import Gates
 from elometer.runs.graders import extract
+from elometer.runs.graders.child import CHILDREN, Children
 from elometer.runs.journal import OutcomeName, Sample
 from elometer.runs.opening import block_ended, finished, opening
 from elometer.runs.plan import Block, block_order
@@ -80,6 +81,8 @@ class Runner:
             extracted=self._extracted,
             on_stranger=self._on_stranger,
         )
+        self._grading = Grading(experiment)
+        self._children = Children()
         self._block_tokens: list[int] = []
         self._steering = Steering(
             control_file=folder.control,
@@ -101,6 +104,7 @@ class Runner:
         Raises ElometerError where a file can no longer be written.
         """
         ended: ev.StartEnded | None = None
+        CHILDREN.set(self._children)
         try:
             await self._book_the_past()
             for event in self._opening():
@@ -118,6 +122,7 @@ class Runner:
             )
             return ended
         except asyncio.CancelledError:
+            self._children.end_all()
             ended = ev.StartEnded(at=timestamp(), status="stopped", reason="interrupted")
             raise
         except BaseExceptionGroup as group_error:
@@ -251,7 +256,7 @@ class Runner:
         return await self.asking.answer(self._call(place, last.text))
 
     async def _settle(self, block: Block, made: dict[tuple[str, int], Made]) -> None:
-        outcomes = []
+        waiting = []
         task = self.tasks[block.task]
         tokens = 0
         for strategy in self.experiment.agent.strategies:
@@ -264,11 +269,12 @@ class Runner:
                     tokens += result.attempt.total_tokens or 0
                 else:
                     missing = result
-            outcome = settle(
-                self.experiment, task, block.run, block.index, strategy, samples, missing=missing
+            waiting.append(
+                self._grading.settle(task, block.run, block.index, strategy, samples, missing=missing)
             )
+        outcomes = await asyncio.gather(*waiting)
+        for outcome in outcomes:
             outcome.run_id, outcome.timestamp = self.facts.run_id, timestamp()
-            outcomes.append(outcome)
         if tokens:
             self._block_tokens.append(tokens)
         await self.books.outcome(outcomes)

@@ -302,7 +302,7 @@ read_top = section(TOP, required=("experiment_id",))
 BUILT: dict[str, tuple[Any, ...]] = {
     "profiles": (None, ()),
     "agent.kind": ("http", "demo"),
-    "agent.select": ("auto", "majority", "first", "random", "oracle"),
+    "agent.select": ("auto", "majority", "first", "random", "verifier", "oracle"),
     "agent.command": (None,),
     "agent.continue_command": (None,),
     "agent.stdin": (None,),

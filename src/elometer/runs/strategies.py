@@ -63,8 +63,10 @@ def select(
     *,
     rng_seed: int,
     grade: Callable[[SampleAnswer], float] | None = None,
+    verify: Callable[[SampleAnswer], float] | None = None,
 ) -> Selection:
-    """Keep one sample by the strategy's rule. Only `oracle` may look at grades.
+    """Keep one sample by the strategy's rule. Only `oracle` may look at grades, `verifier` at what `verify`
+    says of an answer; among equal ones the first is kept, which is as good as any of independent draws.
 
     `auto` is `majority`: loading the tasks has made sure that there are answers to vote on. `first` and
     `random` keep their sample whether or not it gave an answer, since a control must not choose.
@@ -80,6 +82,10 @@ def select(
             if grade is None:
                 raise ValueError("oracle needs the grade of each answer")
             return Selection(max(answers, key=lambda answer: (grade(answer), -answer.sample)).sample)
+        case "verifier":
+            if verify is None:
+                raise ValueError("verifier needs the task's verify")
+            return Selection(max(answers, key=lambda answer: (verify(answer), -answer.sample)).sample)
         case rule:
             raise ValueError(f"no selection rule {rule}")
 

@@ -6,7 +6,7 @@ import fnmatch
 import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import msgspec
 from elometer.core.attempt import Message
 from elometer.core.errors import NotSupportedYet, SpecError
 from elometer.core.text import gettext as _
+from elometer.runs.attachments import listed_files, own_files, surrounded
 from elometer.runs.graders import Extract, GraderSpec, has_canonical_answer
 from elometer.runs.graders.read import GraderFault, read_extract, read_grader
 from elometer.runs.spec import Experiment
@@ -40,7 +41,7 @@ _KEYS = (
     "direction",
     "limits",
 )
-_NOT_BUILT = ("verify", "files", "limits")
+_NOT_BUILT = ("limits",)
 _ROLES = ("system", "user", "assistant")
 
 
@@ -49,8 +50,9 @@ class Task:
     """One problem.
 
     `answers` are the accepted answers, `answer` the first of them. Tasks of one `cluster` are resampled
-    together. `prompt_file` (relative to the tasks file) and `line` say where the task was read from and take
-    no part in comparison.
+    together. `verify` is what a strategy may ask of an answer before it is graded: it never sees the accepted
+    ones. `attachments` are the files that the line names, relative to the tasks file; they and `line` take no
+    part in comparison.
     """
 
     id: str
@@ -59,12 +61,13 @@ class Task:
     grader: GraderSpec
     answers: tuple[str, ...] = ()
     extract: Extract | None = None
+    verify: GraderSpec | None = None
     cluster: str = ""
     weight: float = 1.0
     tags: tuple[str, ...] = ()
     direction: str = "max"
     extra: dict[str, Any] = field(default_factory=dict)
-    prompt_file: str | None = field(default=None, compare=False)
+    attachments: tuple[str, ...] = field(default=(), compare=False)
     line: int = field(default=0, compare=False)
 
     @property
@@ -140,6 +143,14 @@ def _matches(task_id: str, name: str) -> bool:
 def _check_selection(experiment: Experiment, tasks: list[Task], path: Path) -> None:
     """`auto` is a majority vote where answers can be read; it never falls back on the grader."""
     for strategy in experiment.strategies:
+        unverified = [task for task in tasks if task.verify is None] if strategy.select == "verifier" else []
+        if unverified:
+            message = _("{strategy} selects by verifier, and task {task} has no verify.")
+            raise SpecError(
+                message.format(strategy=strategy.name, task=unverified[0].id),
+                evidence=f"{path}:{unverified[0].line}: verify",
+                fix=_('Add "verify": {{"type": "python", "file": "…"}} to it.').format(),
+            )
         if strategy.samples == 1 or strategy.select not in ("auto", "majority"):
             continue
         for task in tasks:
@@ -267,19 +278,41 @@ def _task(line: _Line) -> Task:
             line, "grader", lambda: read_grader(data.get("grader"), answers, _prompt_of(messages))
         ),
         extract=_checked(line, "extract", lambda: read_extract(data.get("extract"))),
+        verify=None
+        if data.get("verify") is None
+        else _checked(line, "verify", lambda: read_grader(data["verify"], answers, _prompt_of(messages))),
         cluster=_text(line, "cluster", identity),
         weight=_weight(line),
         tags=_tags(line),
         direction=direction,
         extra={key: value for key, value in data.items() if key.startswith("x-")},
-        prompt_file=data.get("prompt_file"),
         line=line.number,
     )
-    if direction == "min":
-        raise line.not_supported(
-            "direction", _("direction min with the grader {name}").format(name=task.grader.type)
+    return with_surroundings(task, line)
+
+
+def with_surroundings(task: Task, line: _Line) -> Task:
+    """The task with everything its code graders need, and the names of all files that its line names."""
+    folder, direction = line.file.parent, task.direction
+    files = _checked(line, "files", lambda: listed_files(folder, line.data.get("files")))
+    if direction == "min" and not task.grader.slow:
+        raise line.error(
+            "direction",
+            _("direction min means nothing to the grader {name}.").format(name=task.grader.type),
+            _("Remove it; only python and command graders give scores of which less can be better."),
         )
-    return task
+    visible = {"id": task.id, "prompt": task.prompt, "tags": list(task.tags), **task.extra}
+    hidden = {**visible, "answer": task.answer, "answers": list(task.answers)}
+    sign = -1 if direction == "min" else 1
+    grader = _checked(line, "grader", lambda: surrounded(task.grader, folder, files, hidden, sign=sign))
+    verified = task.verify
+    verify = verified and _checked(
+        line, "verify", lambda: surrounded(verified, folder, files, visible, sign=1)
+    )
+    own = [name for one in (grader, verify) if one is not None for name in own_files(folder, one)]
+    prompt_file = [line.data["prompt_file"]] if line.data.get("prompt_file") else []
+    attachments = tuple(dict.fromkeys((*prompt_file, *files, *own)))
+    return replace(task, grader=grader, verify=verify, attachments=attachments)
 
 
 def _prompt_of(messages: tuple[Message, ...]) -> str:
@@ -390,6 +423,7 @@ def tasks_hash(tasks: list[Task]) -> str:
             task.answers,
             task.grader.spec or task.grader.type,
             task.extract and task.extract.source,
+            task.verify and (task.verify.spec or task.verify.type),
             task.direction,
         )
         for task in sorted(tasks, key=lambda task: task.id)

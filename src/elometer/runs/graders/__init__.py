@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from elometer.runs.graders.grade import extract, grade, has_canonical_answer, normalise
+from elometer.runs.graders.grade import extract, grade, grade_with, has_canonical_answer, normalise
 from elometer.runs.graders.kinds import NO_ANSWER_SCORE, Grade, GraderSpec
 from elometer.runs.graders.read import GRADERS, Extract, without_thought
 
@@ -18,6 +18,7 @@ __all__ = [
     "GraderSpec",
     "extract",
     "grade",
+    "grade_with",
     "has_canonical_answer",
     "normalise",
     "without_thought",

@@ -58,6 +58,16 @@ def normalise(task: Gradable, extracted: str) -> str:
         return extracted.strip()
 
 
+def grade_with(grader: GraderSpec, extracted: str) -> Grade:
+    """The grade of an extracted answer by a grader; one that raises gives `grader_error`."""
+    try:
+        return grader.grade(extracted)
+    except PatternTimeout:
+        return Grade(0.0, "grader_error", "the pattern backtracks without end on this answer")
+    except Exception as error:
+        return Grade(0.0, "grader_error", f"{type(error).__name__}: {error}")
+
+
 def grade(task: Gradable, extracted: str | None, text: str) -> Grade:
     """The grade of an answer; with `extracted` None it is looked for in `text` again, so that a fault shows.
 
@@ -67,8 +77,8 @@ def grade(task: Gradable, extracted: str | None, text: str) -> Grade:
         found = _find(task, text) if extracted is None else extracted
         if found is None:
             return Grade(task.grader.no_answer_score, "no_answer")
-        return task.grader.grade(found)
     except PatternTimeout:
         return Grade(0.0, "grader_error", "the pattern backtracks without end on this answer")
     except Exception as error:
         return Grade(0.0, "grader_error", f"{type(error).__name__}: {error}")
+    return grade_with(task.grader, found)

@@ -21,21 +21,28 @@ class Grade:
     """What an answer is worth: 0 or 1, or any real number from a grader that measures.
 
     `ok` and `wrong` are judgements, `no_answer` is a loss. The score of a `grader_error` means nothing.
+    `isolation` says how far a grader's code was kept apart; empty for graders that are no code.
     """
 
     score: float
     status: Literal["ok", "wrong", "no_answer", "grader_error"]
     detail: str = ""
+    isolation: str = ""
 
 
 class GraderSpec(Protocol):
     """A grader with its options. `spec` is what the task's line says, for snapshots and hashes.
 
-    `canonical` is true where `find` gives an answer that can be compared with another sample's.
+    `slow` is true where grading takes a process of its own, `canonical` where `find` gives an answer that can
+    be compared with another sample's.
     """
 
     type: ClassVar[str]
-    no_answer_score: ClassVar[float]
+    slow: ClassVar[bool]
+
+    @property
+    def no_answer_score(self) -> float:
+        """What no answer at all is worth."""
 
     @property
     def spec(self) -> Mapping[str, Any]:
@@ -64,6 +71,7 @@ class Exact:
     """The answer is one of the accepted texts, surrounding white space left aside unless `strip` is false."""
 
     type: ClassVar[str] = "exact"
+    slow: ClassVar[bool] = False
     no_answer_score: ClassVar[float] = 0.0
     answers: tuple[str, ...]
     strip: bool = True
@@ -96,6 +104,7 @@ class Numeric:
     """
 
     type: ClassVar[str] = "numeric"
+    slow: ClassVar[bool] = False
     no_answer_score: ClassVar[float] = 0.0
     truths: tuple[Decimal, ...]
     tolerance: Decimal = Decimal(0)
@@ -148,6 +157,7 @@ class Regex:
     """
 
     type: ClassVar[str] = "regex"
+    slow: ClassVar[bool] = False
     no_answer_score: ClassVar[float] = 0.0
     pattern: re.Pattern[str]
     answers: tuple[str, ...] = ()
@@ -177,6 +187,7 @@ class Choice:
     """The answer names the right option, by its letter or by its text."""
 
     type: ClassVar[str] = "choice"
+    slow: ClassVar[bool] = False
     no_answer_score: ClassVar[float] = 0.0
     options: Mapping[str, str]
     right: frozenset[str]
@@ -202,6 +213,7 @@ class Contains:
     """All texts of `all`, at least one of `any` and none of `none` occur in the answer."""
 
     type: ClassVar[str] = "contains"
+    slow: ClassVar[bool] = False
     no_answer_score: ClassVar[float] = 0.0
     all: tuple[str, ...] = ()
     any: tuple[str, ...] = ()

@@ -9,13 +9,15 @@ from decimal import Decimal
 from typing import Any
 
 from elometer.core.text import gettext as _
+from elometer.runs.graders.child import Limits
 from elometer.runs.graders.choices import chosen, options_in
+from elometer.runs.graders.code import CommandGrader, PythonGrader, unknown_placeholder
 from elometer.runs.graders.kinds import Choice, Closeness, Contains, Exact, GraderSpec, Numeric, Regex
 from elometer.runs.graders.numbers import parse_number
 from elometer.runs.graders.patterns import captured, compile_pattern, last_match
 from elometer.runs.spec_read import suggestion
 
-NOT_BUILT = ("python", "command", "judge")
+NOT_BUILT = ("judge",)
 _FENCE = re.compile(r"^[ \t]*```[ \t]*([\w+#.-]*)[^\n]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
 _THOUGHT = re.compile(r"\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL)
 
@@ -162,6 +164,35 @@ def _contains(options: Mapping[str, Any], answers: tuple[str, ...], prompt: str)
     return Contains(**parts, ignore_case=options.get("ignore_case", False), spec=options)
 
 
+def _limits(options: Mapping[str, Any]) -> Limits:
+    plain = Limits()
+    return Limits(options.get("seconds", plain.seconds), options.get("memory_mb", plain.memory_mb))
+
+
+def _python(options: Mapping[str, Any], answers: tuple[str, ...], prompt: str) -> PythonGrader:
+    if "file" not in options:
+        raise GraderFault(_("The grader python needs a file."), _('Add "file": "grade.py" to the grader.'))
+    return PythonGrader(_limits(options), file=options["file"], spec=options)
+
+
+def _command(options: Mapping[str, Any], answers: tuple[str, ...], prompt: str) -> CommandGrader:
+    if "argv" not in options:
+        message = _("The grader command needs an argv.")
+        raise GraderFault(message, _('Add "argv": ["./score", "{{answer_file}}"] to it.').format())
+    unknown = unknown_placeholder(options["argv"])
+    if unknown is not None:
+        message = _("The placeholder {{{name}}} is not known.").format(name=unknown)
+        raise GraderFault(message, _("Known are {answer_file}, {task_file} and {workdir}."))
+    return CommandGrader(_limits(options), argv=tuple(options["argv"]), spec=options)
+
+
+def files_of(grader: GraderSpec) -> tuple[str, ...]:
+    """Relative paths that a grader names: its file, or words of its argv that may be files."""
+    if isinstance(grader, PythonGrader):
+        return (grader.file,)
+    return grader.argv if isinstance(grader, CommandGrader) else ()
+
+
 def _flag(value: Any) -> bool:
     return isinstance(value, bool)
 
@@ -180,6 +211,18 @@ def _options(value: Any) -> bool:
             re.fullmatch(r"[A-Z]", key) and isinstance(text, str) and text for key, text in value.items()
         )
     return _texts(value) and 1 < len(value) <= 26
+
+
+def _relative(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _seconds(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 3600
+
+
+def _megabytes(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 16 <= value <= 1 << 20
 
 
 _Options = Mapping[str, Callable[[Any], bool]]
@@ -202,5 +245,14 @@ GRADERS: dict[str, tuple[_Options, _Build]] = {
         _regex,
     ),
     "choice": ({"options": _options}, _choice),
+    "python": ({"file": _relative, "seconds": _seconds, "memory_mb": _megabytes}, _python),
+    "command": (
+        {
+            "argv": lambda value: _texts(value) and bool(value),
+            "seconds": _seconds,
+            "memory_mb": _megabytes,
+        },
+        _command,
+    ),
     "contains": ({"all": _texts, "any": _texts, "none": _texts, "ignore_case": _flag}, _contains),
 }

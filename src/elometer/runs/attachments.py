@@ -1,0 +1,72 @@
+"""The files that a task's line names, and what its code graders find around them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from elometer.core.text import gettext as _
+from elometer.runs.graders import GraderSpec
+from elometer.runs.graders.code import ANSWER_FILE, TASK_FILE, CodeGrader, Surroundings
+from elometer.runs.graders.read import GraderFault, files_of
+from elometer.runs.spec_read import suggestion
+
+# What a grader may know of its task; a verifier sees the first ones only, since it helps to answer.
+VISIBLE = ("id", "prompt", "tags")
+HIDDEN = ("answer", "answers")
+
+
+def listed_files(folder: Path, given: Any) -> tuple[str, ...]:
+    """The `files` of a task, each inside the folder and there. Raises GraderFault."""
+    if given is None:
+        return ()
+    if not isinstance(given, list) or not all(isinstance(name, str) and name for name in given):
+        raise GraderFault(_("files must be a list of paths."), _('Write ["data/items.csv"].'))
+    for name in given:
+        _inside(folder, name)
+        if name in (ANSWER_FILE, TASK_FILE):
+            message = _("{name} is what a grader finds the answer or the task under.").format(name=name)
+            raise GraderFault(message, _("Give the file another name."))
+    return tuple(dict.fromkeys(given))
+
+
+def _inside(folder: Path, name: str) -> None:
+    path = (folder / name).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        raise GraderFault(
+            _("{name} lies outside the experiment's folder.").format(name=name),
+            _("Move it into the folder."),
+        )
+    if not path.is_file():
+        near = [found.name for found in folder.iterdir() if found.is_file()][:20] if folder.is_dir() else []
+        raise GraderFault(_("There is no file {name}.").format(name=name), suggestion(name, near))
+
+
+def own_files(folder: Path, grader: GraderSpec) -> tuple[str, ...]:
+    """The files that a grader brings: its Python file, and words of its argv that are files here."""
+    named = files_of(grader)
+    if grader.type == "python":
+        for name in named:
+            _inside(folder, name)
+        return named
+    inside = folder.resolve()
+    return tuple(
+        name
+        for name in named
+        if "{" not in name
+        and not Path(name).is_absolute()
+        and (found := (folder / name).resolve()).is_relative_to(inside)
+        and found.is_file()
+    )
+
+
+def surrounded(
+    grader: GraderSpec, folder: Path, files: Sequence[str], task: Mapping[str, Any], *, sign: int
+) -> GraderSpec:
+    """A code grader with its files and its task; other graders as they are."""
+    if not isinstance(grader, CodeGrader):
+        return grader
+    found = Surroundings(folder, tuple(dict.fromkeys((*files, *own_files(folder, grader)))), task)
+    return replace(grader, surroundings=found, sign=sign)
