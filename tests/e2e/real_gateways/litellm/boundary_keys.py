@@ -1,7 +1,8 @@
 """Keys with boundaries for a LiteLLM proxy that has no database (its `custom_auth` hook).
 
 The proxy imports this file from the folder of its configuration. What a key may do is said in LiteLLM's own
-key object and checked by LiteLLM's own functions, so that every refusal is in its own words.
+key object and checked by LiteLLM's own functions, so that every refusal is in its own words. Only the refusal
+of an unknown key is made here, since that needs the database: its type, parameter and status are LiteLLM's.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from fastapi import Request
 from litellm.proxy import proxy_server
-from litellm.proxy._types import LitellmUserRoles, UserAPIKeyAuth
+from litellm.proxy._types import LitellmUserRoles, ProxyErrorTypes, ProxyException, UserAPIKeyAuth
 from litellm.proxy.auth import auth_checks
 
 PREFIX = "sk-bounded-"
@@ -28,24 +29,17 @@ BOUNDARIES: dict[str, dict[str, Any]] = {
 }
 
 
-class NoSuchKey:
-    """Stands where the database would: it knows no key at all."""
-
-    async def get_data(self, **_asked: object) -> None:
-        """Nothing is found."""
-        return
-
-
 async def check(request: Request, api_key: str) -> UserAPIKeyAuth:
     """What the key may do; raises what LiteLLM raises where it may not."""
     if api_key == os.environ["LITELLM_MASTER_KEY"]:
         return UserAPIKeyAuth(api_key=api_key, user_role=LitellmUserRoles.PROXY_ADMIN)
     boundary = BOUNDARIES.get(api_key.removeprefix(PREFIX))
     if boundary is None:
-        return await auth_checks.get_key_object(
-            hashed_token=proxy_server.hash_token(api_key),
-            prisma_client=NoSuchKey(),
-            user_api_key_cache=proxy_server.user_api_key_cache,
+        raise ProxyException(
+            message="Authentication Error, Invalid proxy server token passed.",
+            type=ProxyErrorTypes.token_not_found_in_db,
+            param="key",
+            code=401,
         )
     key = UserAPIKeyAuth(api_key=api_key, key_alias=api_key, **{"models": [], **boundary})
     if key.blocked:
