@@ -33,10 +33,12 @@ from loopback import (
     sse,
 )
 
-from elometer.core.attempt import Message
+from elometer.boundary.gate import FixedGate
+from elometer.core.attempt import Answer, Attempt, Message
 from elometer.core.errors import AccessError, BudgetStop, UsageError
 from elometer.core.limits import GateClosed
-from elometer.wire.client import RetryPolicy, Timeouts
+from elometer.core.redact import Secret
+from elometer.wire.client import GatewayClient, RetryPolicy, Timeouts
 from elometer.wire.failures import GatewayError
 
 
@@ -378,3 +380,28 @@ async def test_a_shut_gate() -> None:
         recorder.gate = ShutGate(1)
         answer = await recorder.send(client, call())
     assert (answer.attempt.error_class, len(recorder.attempts)) == ("rate_limit", 1)
+
+
+async def test_whoever_hears_of_a_failure_can_hold_back_the_call_that_waits_for_its_place() -> None:
+    # A bad key stops a start: the first refusal must be the last.
+    refusal = error(401, "Invalid API Key", "invalid_api_key")
+    recorder = Recorder()
+    waiting: list[asyncio.Task[Answer]] = []
+
+    async def on_attempt(_attempt: Attempt, _text: str) -> None:
+        for task in waiting:
+            task.cancel()
+        await asyncio.sleep(0)
+
+    async with loopback(refusal) as gateway:
+        gate = FixedGate(1)
+        client = GatewayClient(gateway.root, Secret(KEY), gate_for=lambda _model: gate, sleep=recorder.sleep)
+        async with client:
+            first = asyncio.create_task(client.send(call("first"), on_attempt=on_attempt))
+            await asyncio.sleep(0)
+            waiting.append(asyncio.create_task(client.send(call("second"), on_attempt=on_attempt)))
+            assert (await first).attempt.error_class == "bad_key"
+            with pytest.raises(asyncio.CancelledError):
+                await waiting[0]
+        assert len(gateway.requests) == 1
+        assert gate.status().in_flight == 0

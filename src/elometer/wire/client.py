@@ -178,8 +178,7 @@ class GatewayClient:
     ) -> tuple[Outcome, Answer]:
         """One try: wait for the permit, send, read, give the permit back, report."""
         queued = self._clock()
-        outcome: Outcome | None = None
-        sent: Sent | None = None
+        report: asyncio.Future[Answer] | None = None
         try:
             async with gate.permit(retry=retry) as permit:
                 if hooks.before_send is not None:
@@ -190,13 +189,15 @@ class GatewayClient:
                     hooks.on_sent(call, number)
                 outcome = await self._try(call, ready, hooks.on_chunk)
                 _tell(permit, outcome)
+                # Begun before the place goes to the next call: the caller may hear that none must follow.
+                report = asyncio.ensure_future(self._report(call, sent, outcome, hooks.on_attempt))
                 if outcome.cancelled:
                     raise asyncio.CancelledError
         except asyncio.CancelledError:
-            if outcome is not None and sent is not None:
-                await self._report(call, sent, outcome, hooks.on_attempt)
+            if report is not None:
+                await _uninterrupted(report)
             raise
-        return outcome, await self._report(call, sent, outcome, hooks.on_attempt)
+        return outcome, await _uninterrupted(report)
 
     def _gate_wait(self, gate: Gate, failure: Failure) -> float:
         """Seconds that the gate will hold the call back, as far as it says so."""
@@ -264,7 +265,7 @@ class GatewayClient:
     async def _report(self, call: Call, sent: Sent, outcome: Outcome, on_attempt: OnAttempt) -> Answer:
         ratio = self._ratios.setdefault(call.model, TokenRatio())
         attempt, text = build_attempt(call, sent, outcome, ratio, self._memory)
-        await _uninterrupted(on_attempt(attempt, text))
+        await on_attempt(attempt, text)
         return Answer(text=text, attempt=attempt)
 
 
@@ -285,12 +286,11 @@ def _tell(permit: Permit, outcome: Outcome) -> None:
         permit.overloaded()
 
 
-async def _uninterrupted(work: Awaitable[None]) -> None:
+async def _uninterrupted(task: asyncio.Future[Answer]) -> Answer:
     """Await to the end whatever happens to this task; a cancellation is raised afterwards.
 
     What was paid must reach the ledger even if the start is being stopped.
     """
-    task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
@@ -303,9 +303,10 @@ async def _uninterrupted(work: Awaitable[None]) -> None:
             if task.done():
                 break
             raise
-    task.result()
+    answer = task.result()
     if cancelled is not None:
         raise cancelled
+    return answer
 
 
 def _model_list(body: bytes) -> list[dict[str, Any]] | None:
