@@ -279,3 +279,33 @@ def test_leases_of_any_history_stay_within_budget_and_permits(
         assert sum(held) <= permits
         assert tokens[who] >= reserved[who]
     book.close()
+
+
+def own_and_die(path: Path, ready: Connection) -> None:
+    async def hold() -> None:
+        key = KeyAccount(AccountBook(path), KEY, budget=1000, permits=4, owner="/e", now=lambda: NOON)
+        await key.open()
+        await key.reserve(200)
+        await key.renew()
+        ready.send(True)
+        await asyncio.sleep(60)
+
+    asyncio.run(hold())
+
+
+@pytest.mark.parametrize(("owner", "spent"), [("/e", 90), ("/other", 290)])
+async def test_the_owner_of_a_dead_lease_books_what_was_in_flight_itself(
+    book: AccountBook, owner: str, spent: int
+) -> None:
+    here, there = multiprocessing.Pipe()
+    child = multiprocessing.get_context("spawn").Process(target=own_and_die, args=(book.path, there))
+    child.start()
+    await asyncio.to_thread(here.recv)
+    assert child.pid is not None
+    os.kill(child.pid, signal.SIGKILL)
+    child.join()
+    book.rebuild(KEY, DAY, 90)
+    key = KeyAccount(book, KEY, budget=1000, permits=4, owner=owner, now=lambda: NOON)
+    await key.open(spent_by_ledgers=90)
+    assert key.spent == spent
+    await key.close()

@@ -41,6 +41,7 @@ class KeyAccount:
         budget: int | None,
         permits: int | None,
         zone: str = "UTC",
+        owner: str = "",
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self.budget = budget
@@ -54,6 +55,7 @@ class KeyAccount:
         self._key_fp = key_fp
         self._limits = Limits(budget, permits)
         self._zone = zone
+        self._owner = owner
         self._now = now
         self._lease: int | None = None
         self._tokens = 0
@@ -64,10 +66,16 @@ class KeyAccount:
         self._waiting: list[int] = []  # worst cases of calls that wait for tokens
 
     async def open(self, *, spent_by_ledgers: int = 0) -> None:
-        """Take a lease. `spent_by_ledgers` raises the book's sum of today where ledgers show more."""
+        """Take a lease. `spent_by_ledgers` raises the book's sum of today where ledgers show more.
+
+        A lease that a dead process of the same owner left is dropped uncharged: the owner's ledger already
+        has an estimate for each call that was in flight.
+        """
         day = self._day()
+        self._lease = await asyncio.to_thread(
+            self._book.open_lease, self._key_fp, day, time.time(), self._owner
+        )
         await asyncio.to_thread(self._book.at_least, self._key_fp, day, spent_by_ledgers)
-        self._lease = await asyncio.to_thread(self._book.open_lease, self._key_fp, day, time.time())
         await self.renew()
 
     async def close(self) -> None:

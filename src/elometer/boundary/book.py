@@ -24,7 +24,7 @@ CREATE TABLE IF NOT EXISTS lease (
     id INTEGER PRIMARY KEY AUTOINCREMENT, key_fp TEXT NOT NULL, day TEXT NOT NULL,
     host TEXT NOT NULL, pid INTEGER NOT NULL, born TEXT NOT NULL, renewed REAL NOT NULL,
     tokens INTEGER NOT NULL DEFAULT 0, reserved INTEGER NOT NULL DEFAULT 0,
-    permits INTEGER NOT NULL DEFAULT 0, wanted INTEGER NOT NULL DEFAULT 0);
+    permits INTEGER NOT NULL DEFAULT 0, wanted INTEGER NOT NULL DEFAULT 0, owner TEXT NOT NULL DEFAULT '');
 CREATE INDEX IF NOT EXISTS lease_by_key ON lease (key_fp);
 """
 BUSY_S = 10.0
@@ -107,12 +107,19 @@ class AccountBook:
             raise
         cursor.execute("COMMIT")
 
-    def open_lease(self, key_fp: str, day: str, now: float) -> int:
-        """A new lease of this process without tokens or permits; returns its id."""
+    def open_lease(self, key_fp: str, day: str, now: float, owner: str = "") -> int:
+        """A new lease of this process without tokens or permits; returns its id.
+
+        `owner` names the experiment: leases that its dead processes left are dropped without a charge.
+        """
+        here, pid = os.uname().nodename, os.getpid()
         with self._transaction() as cursor:
+            if owner:
+                self._drop_own_dead(cursor, key_fp, owner, here)
             cursor.execute(
-                "INSERT INTO lease (key_fp, day, host, pid, born, renewed) VALUES (?, ?, ?, ?, ?, ?)",
-                (key_fp, day, os.uname().nodename, os.getpid(), birth(os.getpid()) or "", now),
+                "INSERT INTO lease (key_fp, day, host, pid, born, renewed, owner) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (key_fp, day, here, pid, birth(pid) or "", now, owner),
             )
             assert cursor.lastrowid is not None
             return cursor.lastrowid
@@ -134,11 +141,9 @@ class AccountBook:
             tokens = _token_share(limits.budget, spent, elsewhere, standing, len(others))
             permits = _permit_share(limits.permits, lease, others, standing)
             cursor.execute(
-                "INSERT OR REPLACE INTO lease VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    *(lease, key_fp, day, os.uname().nodename, os.getpid(), birth(os.getpid()) or "", now),
-                    *(tokens, standing.reserved, permits, standing.wants),
-                ),
+                "UPDATE lease SET day = ?, renewed = ?, tokens = ?, reserved = ?, permits = ?, wanted = ? "
+                "WHERE id = ?",
+                (day, now, tokens, standing.reserved, permits, standing.wants, lease),
             )
             return Grant(tokens, permits, spent, elsewhere, len(others))
 
@@ -180,6 +185,16 @@ class AccountBook:
             "INSERT INTO spent VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET tokens = tokens + excluded.tokens",
             (key_fp, day, tokens),
         )
+
+    @staticmethod
+    def _drop_own_dead(cursor: sqlite3.Cursor, key_fp: str, owner: str, here: str) -> None:
+        rows = cursor.execute(
+            "SELECT id, pid, born FROM lease WHERE key_fp = ? AND owner = ? AND host = ?",
+            (key_fp, owner, here),
+        ).fetchall()
+        for lease, pid, born in rows:
+            if birth(pid) != born:
+                cursor.execute("DELETE FROM lease WHERE id = ?", (lease,))
 
     def _bury_the_dead(self, cursor: sqlite3.Cursor, key_fp: str, own: int, now: float) -> None:
         rows = cursor.execute(

@@ -38,6 +38,13 @@ class PlainProgress:
                         asked=event.model_requested, names=", ".join(event.names), how=event.how
                     )
                 )
+            case ev.Look():
+                half = "–" if event.halfwidth_elo is None else f"{event.halfwidth_elo:.1f}"
+                self._say(
+                    _("look at {share:.0%}: widest ΔElo ± {half}, asked for ± {bound:g}").format(
+                        share=event.share, half=half, bound=event.bound_elo
+                    )
+                )
             case ev.Control() if event.why:
                 self._say(_("{state}: {why}").format(state=event.state, why=event.why))
             case ev.StartEnded():
@@ -46,6 +53,8 @@ class PlainProgress:
                 self._say(
                     _("ended: {status} {reason}").format(status=event.status, reason=event.reason).strip()
                 )
+                if event.message:
+                    self._say(event.message)
             case _other if time.monotonic() >= self._next:
                 self._next = time.monotonic() + EVERY_S
                 self._line()

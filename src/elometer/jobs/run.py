@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from elometer.boundary.account import KeyAccount
@@ -18,9 +18,9 @@ from elometer.core.clock import stamp
 from elometer.core.errors import AccessError, BudgetStop, ElometerError, Interrupted, PartialRun
 from elometer.core.redact import Secret
 from elometer.core.text import gettext as _
-from elometer.jobs.clearance import clear_start
 from elometer.jobs.account import binding_boundary
-from elometer.jobs.demo import demo_gateway
+from elometer.jobs.clearance import clear_start
+from elometer.jobs.demo import as_planted, demo_gateway
 from elometer.jobs.key import account_file, experiment_key, spent_today
 from elometer.jobs.places import ledgers
 from elometer.jobs.prepare import Prepared
@@ -28,8 +28,9 @@ from elometer.jobs.result import Result, conclude
 from elometer.profiles.secrets import fingerprint
 from elometer.runs import events as ev
 from elometer.runs.books import Books
-from elometer.runs.calls import StartFacts
+from elometer.runs.calls import StartFacts, all_calls
 from elometer.runs.gates import Gates
+from elometer.runs.recovery import book_the_dead
 from elometer.runs.resume import read_past
 from elometer.runs.runner import Runner
 from elometer.wire.classes import ACCESS_CLASSES
@@ -83,6 +84,7 @@ def run_here(prepared: Prepared, options: RunOptions) -> Result:
     AccessError (3), BudgetStop (4), PartialRun (5), Interrupted (130).
     """
     forced = clear_start(prepared, force=options.force).overruled
+    prepared = replace(prepared, experiment=as_planted(prepared.experiment))
     with _gateway(prepared, options) as (url, key, key_fp):
         ended, failure = asyncio.run(_start(prepared, options, url, key, key_fp, forced))
     result = conclude(prepared, ended)
@@ -97,7 +99,7 @@ def _gateway(prepared: Prepared, options: RunOptions) -> Iterator[tuple[str, Sec
     experiment = prepared.experiment
     if experiment.agent.kind == "demo":
         with demo_gateway(experiment) as gateway:
-            yield gateway.url, gateway.key, fingerprint(gateway.key)
+            yield gateway.base_url, gateway.sent_key, fingerprint(gateway.sent_key)
         return
     key, key_fp = experiment_key(experiment, expired_too=options.force)
     yield experiment.gateway.base_url, key, key_fp
@@ -130,6 +132,7 @@ async def _start(
             budget=boundary.daily_budget_tokens,
             permits=boundary.max_concurrency,
             zone=experiment.gateway.timezone,
+            owner=str(folder.path),
         )
         account.wants = limit
         facts = StartFacts(
@@ -153,6 +156,8 @@ async def _start(
             timeout=Timeouts() if seconds is None else Timeouts(total_s=seconds),
             seed_header=demo,
         )
+        if await book_the_dead(past, all_calls(experiment, prepared.tasks, facts), books):
+            past = read_past(folder)
         spent = spent_today(ledgers(None), key_fp, experiment.gateway.timezone)
         async with client, _leased(account, spent):
             runner = Runner(
@@ -215,6 +220,9 @@ def _error_of(ended: ev.StartEnded, failure: str, folder: Path) -> ElometerError
     )
     match ended.status, ended.reason:
         case "complete", _reason:
+            return None
+        case "partial", "stop_rule":
+            # What a rule of experiment.yaml ends was asked for: the manifest tells it from a complete start.
             return None
         case "partial", "budget":
             return BudgetStop(

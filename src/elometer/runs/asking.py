@@ -94,6 +94,7 @@ class Asking:
             course.books.emit(ev.CallReceived(at=timestamp(), call_id=call.call_id, strategy=call.strategy))
             sample = self._sample(call, attempt, text) if attempt.final else None
             await course.books.book(attempt, sample)
+            course.book(call.block, attempt.total_tokens or 0)
             if sample:
                 made.append(sample)
             course.books.emit(_attempt_ended(call, attempt))

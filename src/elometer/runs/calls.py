@@ -1,14 +1,15 @@
-"""The calls of a block: what is asked, what it may cost, and the line of one that nobody saw come back."""
+"""The calls of a block: what is asked, and what it may cost."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from elometer.core.attempt import Attempt, Call, Message
-from elometer.runs import events as ev
+from elometer.runs.canary import canary_calls
 from elometer.runs.graders import without_thought
-from elometer.runs.plan import Block, call_order
+from elometer.runs.plan import Block, block_order, call_order
 from elometer.runs.spec import Experiment
 from elometer.runs.strategies import Strategy, call_id, sample_seed
 from elometer.runs.tasks import Task
@@ -116,6 +117,16 @@ def call_at(
     )
 
 
+def all_calls(experiment: Experiment, tasks: Sequence[Task], facts: StartFacts) -> Iterator[Call]:
+    """Every call of an experiment as its labels tell it; what later rounds say is not known here."""
+    known = {task.id: task for task in tasks}
+    order = block_order(experiment, tasks)
+    yield from canary_calls(experiment, len(order), facts)
+    for block in order:
+        for place in places(experiment, block):
+            yield call_at(experiment, known[block.task], place, facts)
+
+
 def worst_case(call: Call) -> int:
     """Tokens that one attempt may cost at most: a bound on the prompt, and the output limit."""
     texts = [message.content for message in call.messages]
@@ -130,34 +141,3 @@ def budget_charge(attempt: Attempt, worst: int) -> int:
     if attempt.total_tokens is not None:
         return attempt.total_tokens
     return worst if attempt.billed != "no" and attempt.http_status is not None else 0
-
-
-def lost_attempt(call: Call, event: ev.CallSent) -> Attempt:
-    """The ledger line of an attempt that was on the wire when its start died: nobody knows what it cost."""
-    return Attempt(
-        experiment_id=call.experiment_id,
-        strategy=call.strategy,
-        task=call.task,
-        run=call.run,
-        model=call.model,
-        timestamp=event.at,
-        run_id=call.run_id,
-        call_id=call.call_id,
-        attempt=event.attempt,
-        phase=call.phase,
-        sample=call.sample,
-        round=call.round,
-        block=call.block,
-        position=call.position,
-        profile=call.profile,
-        tool=call.tool,
-        key_fp=call.key_fp,
-        origin=call.origin,
-        model_requested=call.model,
-        status="cancelled",
-        error_class="process_died",
-        error_message="the start ended while this attempt was on the wire",
-        billed="unknown",
-        stream=call.stream,
-        seed=call.seed,
-    )

@@ -52,7 +52,10 @@ class Course:
     on_wire: set[str] = field(default_factory=set)
     waiting: int = 0
     blocks: int = 0
+    block_tokens: dict[int, int] = field(default_factory=dict)  # of open blocks
+    tokens: int = 0  # booked in the whole experiment
     ending: Ending | None = None
+    closing: Ending | None = None
     room: asyncio.Event = field(default_factory=asyncio.Event)
     _given_up: int = 0
 
@@ -66,6 +69,20 @@ class Course:
                 task.cancel()
         self.room.set()
         self.books.emit(ev.Control(at=timestamp(), state="stopping", limit=self.gates.cap, why=reason))
+
+    def close(self, status: str, reason: str, message: str) -> None:
+        """Admit no further block; the open ones are finished."""
+        if self.ending is not None or self.closing is not None:
+            return
+        self.closing = Ending(status, reason, message)
+        self.room.set()
+        self.books.emit(ev.Control(at=timestamp(), state="stopping", limit=self.gates.cap, why=reason))
+
+    def book(self, block: int | None, tokens: int) -> None:
+        """Count what an attempt used."""
+        self.tokens += tokens
+        if block in self.block_tokens:
+            self.block_tokens[block] += tokens
 
     @property
     def name_of_unmade(self) -> OutcomeName:

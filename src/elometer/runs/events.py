@@ -163,6 +163,16 @@ class Served(Event, frozen=True, kw_only=True, tag="served"):
     how: Literal["given", "frozen", "learnt", "accepted"]
 
 
+class Look(Event, frozen=True, kw_only=True, tag="look"):
+    """A fixed look at the precision reached: half-width in Elo of the widest ΔElo, null where one is open."""
+
+    share: float
+    blocks_done: int
+    halfwidth_elo: float | None
+    bound_elo: float
+    enough: bool
+
+
 class Control(Event, frozen=True, kw_only=True, tag="control"):
     """A desired state was taken over: running, paused, stopping; `limit` is the concurrency cap."""
 
@@ -193,6 +203,7 @@ AnyEvent = (
     | GateChanged
     | Stranger
     | Served
+    | Look
     | Control
     | StartEnded
 )

@@ -97,6 +97,8 @@ def make_plan(
     if estimate:
         chosen = {name: estimate.by_strategy[name] for name in per_block}
         estimate = Estimate(chosen, estimate.source)
+    every = experiment.schedule.canary_every
+    canaries = math.ceil(blocks / every) if every else 0
     budget = experiment.gateway.boundary.daily_budget_tokens
     need = estimate.high * (1 + experiment.gateway.headroom) if estimate else None
     days = math.ceil(need / budget) if need and budget else None
@@ -109,7 +111,7 @@ def make_plan(
         tasks=len(task_ids),
         runs=experiment.sampling.runs,
         blocks=blocks,
-        calls=blocks * sum(per_block.values()),
+        calls=blocks * sum(per_block.values()) + canaries,
         calls_per_block=per_block,
         tokens_low=estimate.low if estimate else None,
         tokens_high=estimate.high if estimate else None,

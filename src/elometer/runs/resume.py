@@ -6,7 +6,7 @@ Read from ledger and samples; events only tell which attempts were on the wire w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,7 +34,10 @@ class Booked:
 
 @dataclass(slots=True)
 class Past:
-    """What is on disk. `answers` by call_id; `attempts` is the highest attempt number by call_id."""
+    """What is on disk. `answers` by call_id; `attempts` is the highest attempt number by call_id.
+
+    `last_reason` is why the last start ended, empty where it was complete or died.
+    """
 
     answers: dict[str, Sample] = field(default_factory=dict)
     attempts: dict[str, int] = field(default_factory=dict)
@@ -44,6 +47,16 @@ class Past:
     booked: dict[str | None, Booked] = field(default_factory=dict)
     served: dict[str, Counter[str]] = field(default_factory=dict)
     starts: int = 0
+    last_reason: str = ""
+
+    def tokens_of(self, blocks: Sequence[tuple[str, int]]) -> list[int]:
+        """What the answers of each block (task, run) cost; blocks without a count are left out."""
+        used: dict[tuple[str, int], int] = {}
+        for sample in self.answers.values():
+            if sample.strategy is not None:
+                place = (sample.task, sample.run)
+                used[place] = used.get(place, 0) + (sample.attempt.total_tokens or 0)
+        return [used[block] for block in blocks if used.get(block)]
 
     @property
     def empty(self) -> bool:
@@ -105,6 +118,9 @@ def _read_events(path: Path, past: Past, booked: set[tuple[str, int]]) -> None:
     for event in _events(path):
         if isinstance(event, ev.StartOpened):
             past.starts += 1
+            past.last_reason = ""
+        elif isinstance(event, ev.StartEnded):
+            past.last_reason = event.reason
         elif isinstance(event, ev.CallSent):
             sent[event.call_id, event.attempt] = event
     answered = {(sample.call_id, sample.attempt.attempt) for sample in past.answers.values()}

@@ -14,26 +14,28 @@ from functools import partial
 
 from elometer.boundary.account import KeyAccount
 from elometer.core.attempt import Call
-from elometer.core.clock import timestamp
+from elometer.core.clock import timestamp, utc_now
 from elometer.core.errors import ElometerError
 from elometer.core.text import gettext as _
 from elometer.runs import events as ev
 from elometer.runs.asking import Asking
 from elometer.runs.block import Grading
 from elometer.runs.books import Books
-from elometer.runs.calls import Place, StartFacts, call_at, lost_attempt, places
+from elometer.runs.calls import Place, StartFacts, call_at, places
+from elometer.runs.canary import canary_call, canary_due
 from elometer.runs.course import Course, Ending
 from elometer.runs.folder import ExperimentFolder
 from elometer.runs.gates import Gates
 from elometer.runs.graders import extract
 from elometer.runs.graders.child import CHILDREN, Children
 from elometer.runs.journal import OutcomeName, Sample
-from elometer.runs.opening import block_ended, finished, opening
+from elometer.runs.opening import SETTLED, block_ended, finished, opening
 from elometer.runs.plan import Block, block_order
 from elometer.runs.resume import Past
 from elometer.runs.served import ServedNames, frozen_names
 from elometer.runs.spec import Experiment
 from elometer.runs.steering import Steering
+from elometer.runs.stopping import REASON, Looks, halfwidth_now, narrow_enough, spent_enough, too_late
 from elometer.runs.tasks import Task
 from elometer.wire.client import GatewayClient
 
@@ -63,6 +65,7 @@ class Runner:
         self.experiment = experiment
         self.tasks = {task.id: task for task in tasks}
         self.order = block_order(experiment, tasks)
+        self.folder = folder
         self.books = books
         self.gates = gates
         self.past = past
@@ -83,7 +86,11 @@ class Runner:
         )
         self._grading = Grading(experiment)
         self._children = Children()
-        self._block_tokens: list[int] = []
+        complete = [block for block in self.order if finished(experiment, past, block)]
+        self._block_tokens = past.tokens_of([(block.task, block.run) for block in complete])
+        self.course.tokens = sum(one.prompt_tokens + one.completion_tokens for one in past.booked.values())
+        self._looks = Looks(experiment.stop.looks, len(self.order), len(complete))
+        self._looking = asyncio.Lock()
         self._steering = Steering(
             control_file=folder.control,
             cap=experiment.gateway.boundary.max_concurrency,
@@ -94,6 +101,7 @@ class Runner:
             on_stop=lambda: self.stop("stopped", "control"),
             on_change=self.course.room.set,
             on_resume=self._accept_strangers,
+            on_tick=self._keep_the_deadline,
         )
 
     # ── the start ──────────────────────────────────────────────────────────────────────────────────
@@ -106,14 +114,16 @@ class Runner:
         ended: ev.StartEnded | None = None
         CHILDREN.set(self._children)
         try:
-            await self._book_the_past()
             for event in self._opening():
                 self.books.emit(event)
+            if self.past.last_reason == REASON:
+                # The same rule on the same blocks: what was narrow enough still is, and costs nothing to see.
+                await self._look(self._looks.done / len(self.order))
             async with asyncio.TaskGroup() as group:
                 watcher = group.create_task(self._steering.follow())
                 await self._all_blocks()
                 watcher.cancel()
-            ending = self.course.ending or Ending()
+            ending = self.course.ending or self.course.closing or Ending()
             ended = ev.StartEnded(
                 at=timestamp(),
                 status=ending.status,  # type: ignore[arg-type]
@@ -154,26 +164,6 @@ class Runner:
         )
         yield from self.served.known()
 
-    async def _book_the_past(self) -> None:
-        """Book what earlier starts paid for and had no time to book, and the calls that died with them."""
-        for sample in self.past.unbooked:
-            await self.books.book(sample.attempt, None)
-        if not self.past.in_flight:
-            return
-        calls = {call.call_id: call for call in self._all_calls()}
-        for event in self.past.in_flight:
-            if event.call_id in calls:
-                await self.books.book(lost_attempt(calls[event.call_id], event), None)
-                self.past.attempts[event.call_id] = max(
-                    self.past.attempts.get(event.call_id, 0), event.attempt
-                )
-
-    def _all_calls(self) -> Iterator[Call]:
-        """Every call of the experiment as its labels tell it; what later rounds say is not known here."""
-        for block in self.order:
-            for place in places(self.experiment, block):
-                yield self._call(place)
-
     # ── strangers ──────────────────────────────────────────────────────────────────────────────────
 
     def _on_stranger(self, event: ev.Stranger) -> None:
@@ -190,6 +180,34 @@ class Runner:
         for event in self.served.accept():
             self.books.emit(event)
 
+    # ── stop rules ─────────────────────────────────────────────────────────────────────────────────
+
+    def _keep_the_deadline(self) -> None:
+        why = too_late(self.experiment.stop, utc_now())
+        if why:
+            self.stop("partial", REASON, why)
+
+    async def _look(self, share: float) -> None:
+        """Look at the precision reached; where it is enough, no further block begins."""
+        bound = self.experiment.stop.ci_halfwidth_elo
+        if bound is None:
+            return
+        async with self._looking:
+            half = await asyncio.to_thread(halfwidth_now, self.experiment, self.folder)
+        why = narrow_enough(self.experiment.stop, half)
+        self.books.emit(
+            ev.Look(
+                at=timestamp(),
+                share=share,
+                blocks_done=self._looks.done,
+                halfwidth_elo=half if math.isfinite(half) else None,
+                bound_elo=bound,
+                enough=bool(why),
+            )
+        )
+        if why and self._looks.done < len(self.order):
+            self.course.close("partial", REASON, why)
+
     # ── blocks ─────────────────────────────────────────────────────────────────────────────────────
 
     async def _all_blocks(self) -> None:
@@ -200,20 +218,29 @@ class Runner:
                 if not await self._admitted():
                     return
                 self.course.blocks += 1
+                self.course.block_tokens[block.index] = 0
+                if canary_due(self.experiment, block.index):
+                    self._begin(group, canary_call(self.experiment, block.index, self.facts))
                 group.create_task(self._block(block))
                 # One turn of the loop, so that the block's calls queue up before the next is thought of.
                 await asyncio.sleep(0)
 
+    def _begin(self, group: asyncio.TaskGroup, call: Call) -> None:
+        """Ask beside the blocks; what comes of it is in the ledger alone."""
+        self.course.tasks[call.call_id] = task = group.create_task(self.asking.answer(call))
+        task.add_done_callback(partial(self._forget, call.call_id))
+
     async def _admitted(self) -> bool:
         """Wait until another block may begin; False where the start is ending."""
-        course = self.course
-        while course.ending is None:
+        course, rules = self.course, self.experiment.stop
+        while course.ending is None and course.closing is None:
             crowded = course.waiting >= self.gates.cap
             expected = self._expected_block()
-            if not crowded and self.account.fits(expected):
+            spent = spent_enough(rules, course.tokens, course.block_tokens, expected)
+            if not crowded and not spent and self.account.fits(expected):
                 return True
             if not crowded and not course.blocks:
-                self.stop("partial", "budget")
+                self.stop("partial", REASON if spent else "budget", spent)
                 return False
             course.room.clear()
             await course.room.wait()
@@ -237,9 +264,13 @@ class Runner:
                 task = group.create_task(self._answer(place, before))
                 made[name, place.number] = self.course.tasks[identity] = task
                 task.add_done_callback(partial(self._forget, identity))
-        await self._settle(block, made)
+        complete = await self._settle(block, made)
         self.course.blocks -= 1
+        self.course.block_tokens.pop(block.index, None)
         self.course.room.set()
+        share = self._looks.block_done() if complete else None
+        if share is not None:
+            await self._look(share)
 
     def _forget(self, identity: str, _done: Made) -> None:
         self.course.tasks.pop(identity, None)
@@ -255,7 +286,8 @@ class Runner:
             return last
         return await self.asking.answer(self._call(place, last.text))
 
-    async def _settle(self, block: Block, made: dict[tuple[str, int], Made]) -> None:
+    async def _settle(self, block: Block, made: dict[tuple[str, int], Made]) -> bool:
+        """Bring the outcomes of a block to the disk; True where no later start has to come back to it."""
         waiting = []
         task = self.tasks[block.task]
         tokens = 0
@@ -279,12 +311,13 @@ class Runner:
             self._block_tokens.append(tokens)
         await self.books.outcome(outcomes)
         self.books.emit(block_ended(block, outcomes))
+        return all(outcome.outcome in SETTLED for outcome in outcomes)
 
     def _call(self, place: Place, last_answer: str | None = None) -> Call:
         return call_at(self.experiment, self.tasks[place.block.task], place, self.facts, last_answer)
 
     def _extracted(self, call: Call, text: str) -> str | None:
-        return extract(self.tasks[call.task], text)
+        return extract(self.tasks[call.task], text) if call.task in self.tasks else None
 
 
 def _result(task: Made) -> Sample | OutcomeName:

@@ -136,7 +136,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """When to end early."""
+    """When to end early; `deadline` is the first moment at which nothing new may be asked (aware)."""
 
     spend_tokens: int | None = None
     deadline: datetime | None = None
@@ -244,7 +244,10 @@ def resolved(experiment: Experiment) -> dict[str, Any]:
         "eval": asdict(experiment.eval),
         "schedule": asdict(experiment.schedule),
         "retry": asdict(experiment.retry),
-        "stop": asdict(experiment.stop),
+        "stop": {
+            **asdict(experiment.stop),
+            "deadline": experiment.stop.deadline.isoformat() if experiment.stop.deadline else None,
+        },
         "archive": asdict(experiment.archive),
     }
     for parents, name, value in nested:

@@ -67,7 +67,7 @@ def build_experiment(path: Path) -> Experiment:
         eval=_evaluation(top, data.get("eval") or {}, agent.strategies),
         schedule=Schedule(**(data.get("schedule") or {})),
         retry=Retry(**(data.get("retry") or {})),
-        stop=Stop(**(data.get("stop") or {})),
+        stop=_stop(top, data.get("stop") or {}, gateway.timezone),
         archive=Archive(**{**(data.get("archive") or {}), "redact": ()}),
         extra={re.sub(r"^gateway\.", "taotoken.", key): kept for key, kept in top.document.extra.items()},
         source=path,
@@ -127,6 +127,16 @@ def _gateway(top: Value, block: str, data: dict[str, Any], kind: str) -> Gateway
         ),
         headroom=bounds.get("headroom", Gateway().headroom),
     )
+
+
+def _stop(top: Value, data: dict[str, Any], timezone: str) -> Stop:
+    deadline = data.get("deadline")
+    try:
+        moment = first_moment_after(deadline, timezone_of(timezone)) if deadline else None
+    except OverflowError as error:
+        message = _("The date is out of range.")
+        raise _fault(top, "stop.deadline", message, _("Name a nearer day."), deadline) from error
+    return Stop(**{**data, "deadline": moment, "looks": tuple(sorted(data.get("looks", Stop().looks)))})
 
 
 def _root(url: str) -> str:

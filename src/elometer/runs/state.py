@@ -96,6 +96,7 @@ class RunState:
     gate: ev.GateChanged | None = None
     strangers: tuple[ev.Stranger, ...] = ()
     served: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    look: ev.Look | None = None
     retry_classes: dict[str, int] = field(default_factory=dict)
     models: dict[str, int] = field(default_factory=dict)
     spent_tokens: int = 0
@@ -174,6 +175,8 @@ def fold(state: RunState, event: ev.AnyEvent) -> RunState:
             return replace(state, strangers=(*state.strangers, event))
         case ev.Served():
             return replace(state, served={**state.served, event.model_requested: event.names})
+        case ev.Look():
+            return replace(state, look=event)
         case ev.Control():
             return replace(state, phase=event.state, limit=event.limit, reason=event.why)
         case ev.StartEnded():

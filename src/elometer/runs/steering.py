@@ -24,7 +24,7 @@ class Steering:
 
     `cap` is the boundary's: no wish lifts the cap above it. `on_wire` tells how many attempts are in flight,
     `on_change` is called where more calls may go,
-    `on_resume` where the user lets a paused start go on.
+    `on_resume` where the user lets a paused start go on, `on_tick` at each look.
     """
 
     control_file: Path
@@ -36,6 +36,7 @@ class Steering:
     on_stop: Callable[[], None]
     on_change: Callable[[], None]
     on_resume: Callable[[], None]
+    on_tick: Callable[[], None]
     _state: control.DesiredState = "running"
     _seen: int = 0
     _shown: dict[int, tuple[object, ...]] = field(default_factory=dict)
@@ -47,6 +48,7 @@ class Steering:
             await asyncio.sleep(POLL_S)
             await self._share_the_key()
             self._show_gates()
+            self.on_tick()
             written = self._written()
             if written != self._seen:
                 self._seen = written

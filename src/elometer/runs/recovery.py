@@ -1,0 +1,96 @@
+"""What a start that died left unbooked: answers it had paid for, and attempts that were on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from statistics import fmean
+
+from elometer.core.attempt import Attempt, Call
+from elometer.runs import events as ev
+from elometer.runs.books import Books
+from elometer.runs.calls import worst_case
+from elometer.runs.journal import Sample
+from elometer.runs.resume import Past
+
+
+class CallTokens:
+    """What answered calls of this experiment have cost: prompts by (task, round), answers over all."""
+
+    def __init__(self, answered: Iterable[Sample]) -> None:
+        prompts: dict[tuple[str, int | None], list[int]] = {}
+        completions: list[int] = []
+        for sample in answered:
+            line = sample.attempt
+            if line.prompt_tokens is not None:
+                prompts.setdefault((line.task, line.round), []).append(line.prompt_tokens)
+            if line.completion_tokens is not None:
+                completions.append(line.completion_tokens)
+        self._prompts = {place: round(fmean(values)) for place, values in prompts.items()}
+        self._completion = round(fmean(completions)) if completions else None
+
+    def of(self, call: Call) -> tuple[int, int]:
+        """Prompt and completion tokens to expect of a call; its worst case where nothing is known yet."""
+        prompt = self._prompts.get((call.task, call.round))
+        if prompt is not None and self._completion is not None:
+            return prompt, self._completion
+        limit = int(call.params.get("max_tokens") or 0)
+        worst = worst_case(call)
+        return worst - limit, limit
+
+
+async def book_the_dead(past: Past, calls: Iterator[Call], books: Books) -> bool:
+    """Book what earlier starts could not; True where there was something.
+
+    An attempt that was on the wire is booked with an estimate: the server may have billed it, and nobody
+    heard how much.
+    """
+    for sample in past.unbooked:
+        await books.book(sample.attempt, None)
+    lost = lost_attempts(past, {call.call_id: call for call in calls} if past.in_flight else {})
+    for attempt in lost:
+        await books.book(attempt, None)
+    return bool(past.unbooked or lost)
+
+
+def lost_attempts(past: Past, calls: Mapping[str, Call]) -> list[Attempt]:
+    """The ledger lines of attempts that were sent and never came back."""
+    tokens = CallTokens(past.answers.values())
+    return [
+        _lost(calls[event.call_id], event, *tokens.of(calls[event.call_id]))
+        for event in past.in_flight
+        if event.call_id in calls
+    ]
+
+
+def _lost(call: Call, event: ev.CallSent, prompt: int, completion: int) -> Attempt:
+    return Attempt(
+        experiment_id=call.experiment_id,
+        strategy=call.strategy,
+        task=call.task,
+        run=call.run,
+        model=call.model,
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        total_tokens=prompt + completion,
+        timestamp=event.at,
+        run_id=call.run_id,
+        call_id=call.call_id,
+        attempt=event.attempt,
+        phase=call.phase,
+        sample=call.sample,
+        round=call.round,
+        block=call.block,
+        position=call.position,
+        profile=call.profile,
+        tool=call.tool,
+        key_fp=call.key_fp,
+        origin=call.origin,
+        model_requested=call.model,
+        status="cancelled",
+        error_class="process_died",
+        error_message="the start ended while this attempt was on the wire",
+        usage_source="estimated",
+        billed="unknown",
+        stream=call.stream,
+        seed=call.seed,
+    )
