@@ -46,7 +46,8 @@ def test_a_verifier_chooses_and_a_hidden_grader_judges(place: Workspace) -> None
         outcomes = lines(home / "outcomes.jsonl")
         assert len(outcomes) == 6
         for outcome in outcomes:
-            assert outcome["isolation"] in ("rlimit", "rlimit+nonet")
+            # Without an answer there was nothing to judge.
+            assert bool(outcome["isolation"]) == (outcome["outcome"] != "no_answer")
             right = (outcome["answer"] or "").strip() == answers[outcome["task"]]
             assert outcome["score"] == float(right)
             if outcome["strategy"] == "checked_4":

@@ -152,8 +152,6 @@ def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
         (AGENT + "eval: {compare: judge}\n", "eval.compare"),
         (AGENT + "eval: {token_basis: output}\n", "eval.token_basis"),
         (AGENT + "eval: {bradley_terry: false}\n", "eval.bradley_terry"),
-        (AGENT + "schedule: {canary_every: 20}\n", "schedule.canary_every"),
-        (AGENT + "stop: {spend_tokens: 5}\n", "stop.spend_tokens"),
         (AGENT + "profiles: [{name: a, tool: codex}]\n", "profiles"),
         (AGENT + "archive: {redact: [emails]}\n", "archive.redact"),
     ],
