@@ -112,6 +112,8 @@ async def protocols_are_spoken(context: Context) -> Result:
     needed = context.experiment.protocol if context.experiment is not None else None
     if context.profile is not None:
         needed = context.profile.spoken_protocol
+    if needed is not None and needed not in spoken and _refused_for_load(report, needed):
+        return unknown(*lines, _("refused for load: see the row on limits"))
     if needed is not None and needed not in spoken:
         return Result(
             "fail",
@@ -120,6 +122,12 @@ async def protocols_are_spoken(context: Context) -> Result:
             _("Use one of: {names}").format(names=", ".join(spoken) or _("none answers; see the other rows")),
         )
     return passed(*lines)
+
+
+def _refused_for_load(report: probing.Report, kind: str) -> bool:
+    """True where the last word on a protocol was a limit: that says nothing about whether it is spoken."""
+    tries = report.of(kind)
+    return bool(tries) and tries[-1].failure is not None and tries[-1].failure.error_class in LIMIT_WORDS
 
 
 async def no_limit_is_hit(context: Context) -> Result:

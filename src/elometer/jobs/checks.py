@@ -23,10 +23,13 @@ from elometer.core.errors import AccessError, ElometerError
 from elometer.core.limits import Boundary
 from elometer.core.redact import register
 from elometer.core.text import gettext as _
+from elometer.jobs.demo import as_planted
 from elometer.jobs.prepare import locate
 from elometer.ledger.writer import JsonlWriter
 from elometer.profiles.model import Profile
 from elometer.profiles.store import Store, store_path
+from elometer.runs.folder import ExperimentFolder
+from elometer.runs.served import frozen_names
 from elometer.runs.spec import Experiment, load_experiment
 
 # What must hold before a key is put into a request.
@@ -88,8 +91,13 @@ def _store() -> tuple[Store | None, StoreFacts]:
 
 def _experiment_facts(given: Path, store: StoreFacts) -> ExperimentFacts:
     source = locate(given)
-    experiment = load_experiment(source)
+    return experiment_facts(as_planted(load_experiment(source)), source, store)
+
+
+def experiment_facts(experiment: Experiment, source: Path, store: StoreFacts) -> ExperimentFacts:
+    """What the checks see of an experiment; names that earlier starts learnt are known."""
     gateway, agent = experiment.gateway, experiment.agent
+    folder = folder_of(source, experiment.experiment_id)
     stored = store.key(gateway.key_label)
     bound = stricter(gateway.boundary, stored.boundary) if stored is not None else gateway.boundary
     return ExperimentFacts(
@@ -102,11 +110,11 @@ def _experiment_facts(given: Path, store: StoreFacts) -> ExperimentFacts:
         stated=gateway.boundary,
         boundary=bound,
         timezone=gateway.timezone,
-        served_as=gateway.served_as,
+        served_as={**frozen_names(ExperimentFolder(folder)), **gateway.served_as},
         models=(agent.model,) if agent.model else (),
         profile=_profile_of(experiment, store),
         file=source,
-        folder=folder_of(source, experiment.experiment_id),
+        folder=folder,
     )
 
 

@@ -27,8 +27,8 @@ def experiment_key(experiment: Experiment, *, expired_too: bool = False) -> tupl
     """
     gateway = experiment.gateway
     expires = gateway.boundary.expires_at
-    expired = expires is not None and expires <= utc_now() and experiment.agent.kind != "demo"
-    if expired and not expired_too:
+    bound = experiment.agent.kind != "demo" and not expired_too
+    if bound and expires is not None and expires <= utc_now():
         raise AccessError(
             _("The key's boundary has expired."),
             evidence=f"taotoken.key_boundary.expires_at: {expires.isoformat()}",
