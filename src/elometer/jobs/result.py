@@ -9,6 +9,7 @@ from elometer.jobs.prepare import Prepared
 from elometer.rating.fit import FitResult
 from elometer.runs import events as ev
 from elometer.runs.folder import ExperimentFolder
+from elometer.runs.live import LiveFit
 from elometer.runs.result import derive, text_of, write
 from elometer.runs.spec import Experiment, load_experiment
 
@@ -37,10 +38,16 @@ def conclude(prepared: Prepared, ended: ev.StartEnded | None) -> Result:
 
 def current_fit(folder: Path) -> FitResult | None:
     """The fit of what is on disk now; None before two strategies can be compared. Reads, writes nothing."""
+    live = live_fit(folder)
+    return None if live is None else live.update()
+
+
+def live_fit(folder: Path) -> LiveFit | None:
+    """What gives the fit again and again while a start runs; None before its first outcome."""
     place = ExperimentFolder(folder)
     if not place.outcomes.exists() or not place.ledger.exists():
         return None
-    return derive(experiment_of(folder), place).fit
+    return LiveFit(experiment_of(folder), place)
 
 
 def experiment_of(folder: Path) -> Experiment:

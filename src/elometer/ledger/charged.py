@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Literal
 
@@ -36,43 +36,56 @@ class TokenSums:
     bad: list[BadLine]
 
 
+class RunningCharges:
+    """Token sums of growing ledgers of one experiment; `update` reads only what is new."""
+
+    def __init__(self, paths: Sequence[Path], basis: Basis = "total") -> None:
+        self._readings = [Reading(path, Line) for path in paths]
+        self._basis: Basis = basis
+        self._charged: dict[TaskRun, int] = defaultdict(int)
+        self._answered: dict[TaskRun, int] = defaultdict(int)
+        self._total: dict[str, int] = defaultdict(int)
+        self._estimated: dict[str, int] = defaultdict(int)
+        self._unknown: dict[str, int] = defaultdict(int)
+        self._call_ids: dict[str, set[str | int]] = defaultdict(set)
+        self._unnamed = count()
+
+    def update(self) -> TokenSums:
+        """The sums of all whole lines so far. Raises UsageError where a file is missing.
+
+        The dictionaries are those that the next update goes on filling.
+        """
+        for line in chain.from_iterable(self._readings):
+            if line.strategy is not None:
+                self._add(line, line.strategy)
+        return TokenSums(
+            charged=self._charged,
+            answered=self._answered,
+            total=self._total,
+            estimated=self._estimated,
+            unknown=self._unknown,
+            calls={name: len(ids) for name, ids in self._call_ids.items()},
+            bad=[line for reading in self._readings for line in reading.bad],
+        )
+
+    def _add(self, line: Line, name: str) -> None:
+        tokens, failed = line.total(), line.status in FAILED
+        self._total[name] += int(tokens or 0)
+        self._call_ids[name].add(next(self._unnamed) if line.call_id is None else line.call_id)
+        if tokens is None:
+            self._unknown[name] += not failed
+        elif line.usage_source not in MEASURED:
+            self._estimated[name] += int(tokens)
+        if line.phase in (None, *CHARGED_PHASES) and line.task is not None and isinstance(line.run, int):
+            where = (name, line.task, line.run)
+            spent = int(tokens_on(line, self._basis) or 0)
+            self._charged[where] += spent
+            self._answered[where] += 0 if failed else spent
+
+
 def token_sums(paths: Sequence[Path], basis: Basis = "total") -> TokenSums:
     """Sum ledgers of one experiment. Raises UsageError where one is missing."""
-    charged: dict[TaskRun, int] = defaultdict(int)
-    answered: dict[TaskRun, int] = defaultdict(int)
-    total: dict[str, int] = defaultdict(int)
-    estimated: dict[str, int] = defaultdict(int)
-    unknown: dict[str, int] = defaultdict(int)
-    call_ids: dict[str, set[str | int]] = defaultdict(set)
-    bad: list[BadLine] = []
-    unnamed = count()
-    for path in paths:
-        reading = Reading(path, Line)
-        for line in reading:
-            if line.strategy is None:
-                continue
-            name, tokens, failed = line.strategy, line.total(), line.status in FAILED
-            total[name] += int(tokens or 0)
-            call_ids[name].add(next(unnamed) if line.call_id is None else line.call_id)
-            if tokens is None:
-                unknown[name] += not failed
-            elif line.usage_source not in MEASURED:
-                estimated[name] += int(tokens)
-            if line.phase in (None, *CHARGED_PHASES) and line.task is not None and isinstance(line.run, int):
-                where = (name, line.task, line.run)
-                spent = int(tokens_on(line, basis) or 0)
-                charged[where] += spent
-                answered[where] += 0 if failed else spent
-        bad.extend(reading.bad)
-    return TokenSums(
-        charged=dict(charged),
-        answered=dict(answered),
-        total=dict(total),
-        estimated=dict(estimated),
-        unknown=dict(unknown),
-        calls={name: len(ids) for name, ids in call_ids.items()},
-        bad=bad,
-    )
+    return RunningCharges(paths, basis).update()
 
 
 def tokens_on(line: Line, basis: Basis) -> Tokens:

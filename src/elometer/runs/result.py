@@ -26,6 +26,8 @@ from elometer.runs.journal import Outcome, latest_outcomes
 from elometer.runs.observed import Observed, observe
 from elometer.runs.spec import Experiment
 
+Blocks = dict[tuple[str, int], BlockScores]
+
 
 @dataclass(frozen=True, slots=True)
 class Remarks:
@@ -66,11 +68,11 @@ def derive(experiment: Experiment, folder: ExperimentFolder, *, remarks: bool = 
         fitted = fit(RecordSet.from_records(records), token_use(sums), fit_options(experiment))
     except UsageError as error:
         return Derived(records, None, error.message, found)
-    derived = Derived(records, _with_roles(experiment, fitted), "", found)
+    derived = Derived(records, with_roles(experiment, fitted), "", found)
     return _with_remarks(experiment, folder, outcomes, derived) if remarks else derived
 
 
-def _with_roles(experiment: Experiment, fitted: FitResult) -> FitResult:
+def with_roles(experiment: Experiment, fitted: FitResult) -> FitResult:
     """The roles that the experiment gives, where names would tell others."""
     roles = {one.name: "control" if one.role == "control" else "strategy" for one in experiment.contestants}
     rows = tuple(replace(row, role=roles.get(row.strategy, row.role)) for row in fitted.strategies)
@@ -155,16 +157,22 @@ def _document(derived: Derived, fitted: FitResult) -> dict[str, Any]:
 
 def pair_outcomes(experiment: Experiment, outcomes: dict[tuple[str, int, str], Outcome]) -> list[PairRecord]:
     """One record per pair of strategies per block, in an order that depends on the outcomes alone."""
+    ordered = sorted(
+        outcomes.values(), key=lambda one: (natural_key(one.task), one.run, natural_key(one.strategy))
+    )
+    blocks: Blocks = {}
     names = {item.name for item in experiment.contestants}
-    blocks: dict[tuple[str, int], BlockScores] = {}
-    for (task, run, strategy), outcome in sorted(
-        outcomes.items(), key=lambda item: (natural_key(item[0][0]), item[0][1], natural_key(item[0][2]))
-    ):
-        if strategy not in names:
-            continue
-        block = blocks.setdefault((task, run), BlockScores(task, run, outcome.block, {}))
-        block.scores[strategy] = outcome.score if outcome.counted else None
+    for outcome in ordered:
+        if outcome.strategy in names:
+            score_block(blocks, outcome)
     return pair_blocks(experiment.experiment_id, blocks.values(), tie_epsilon=experiment.eval.tie_epsilon)
+
+
+def score_block(blocks: Blocks, outcome: Outcome) -> None:
+    """Enter an outcome into the scores of its block; one that does not count excludes its strategy there."""
+    place = (outcome.task, outcome.run)
+    block = blocks.setdefault(place, BlockScores(outcome.task, outcome.run, outcome.block, {}))
+    block.scores[outcome.strategy] = outcome.score if outcome.counted else None
 
 
 def token_use(sums: TokenSums) -> TokenUse:

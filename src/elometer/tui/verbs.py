@@ -6,6 +6,7 @@ a thread.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, cast
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from elometer.profiles.presets import Preset
     from elometer.profiles.selftest import SelfTest
     from elometer.rating.result import FitResult
+    from elometer.runs.live import LiveFit
     from elometer.runs.state import RunState
 
 
@@ -40,6 +42,10 @@ class Watch(Protocol):
 
 class Verbs:
     """The use cases, bound to the real ones; tests give the app others."""
+
+    def __init__(self) -> None:
+        self._live: tuple[Path, LiveFit] | None = None
+        self._fitting = threading.Lock()
 
     def watch(self, folder: Path) -> Watch:
         """Follow a start's folder."""
@@ -139,9 +145,15 @@ class Verbs:
 
     def current_fit(self, folder: Path) -> FitResult | None:
         """The fit of what is on disk; None while nothing can be compared. Computes: call it in a thread."""
-        from elometer.jobs.result import current_fit
+        from elometer.jobs.result import live_fit
 
-        return current_fit(folder)
+        with self._fitting:
+            if self._live is None or self._live[0] != folder:
+                live = live_fit(folder)
+                if live is None:
+                    return None
+                self._live = (folder, live)
+            return self._live[1].update()
 
     def checks(
         self, folder: Path | None, *, only: Sequence[str] = (), known: Mapping[str, Status] | None = None
