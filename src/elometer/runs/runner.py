@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import sqlite3
 from collections.abc import Iterator
 from functools import partial
 
 from elometer.boundary.account import KeyAccount
 from elometer.core.attempt import Call
 from elometer.core.clock import timestamp, utc_now
-from elometer.core.errors import ElometerError
+from elometer.core.errors import ElometerError, PartialRun
 from elometer.core.text import gettext as _
 from elometer.runs import events as ev
 from elometer.runs.asking import Asking
@@ -326,11 +327,21 @@ def _result(task: Made) -> Sample | OutcomeName:
 
 
 def _first_known(group: BaseExceptionGroup[BaseException]) -> ElometerError | None:
-    """The first error of a group that has words for the user; None where anything else is among them."""
-    known, other = group.split(ElometerError)
-    if known is None or other is not None:
+    """The first error of a group in words for the user; None where one of them is no disk's doing."""
+    errors = list(_leaves(group))
+    if not all(isinstance(error, ElometerError | OSError | sqlite3.Error) for error in errors):
         return None
-    error: BaseException = known
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error if isinstance(error, ElometerError) else None
+    known = next((error for error in errors if isinstance(error, ElometerError)), None)
+    return known or PartialRun(
+        _("The start cannot write its files any more."),
+        evidence=f"{type(errors[0]).__name__}: {errors[0]}",
+        fix=_("Make space (or restore the disk), then start again: it goes on where it stopped."),
+    )
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for part in error.exceptions:
+            yield from _leaves(part)
+    else:
+        yield error
