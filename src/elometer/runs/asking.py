@@ -82,6 +82,7 @@ class Asking:
         made: list[Sample] = []
 
         async def before_send(_call: Call) -> None:
+            await course.gates.going()
             await self.account.reserve(worst)
 
         async def on_attempt(attempt: Attempt, text: str) -> None:

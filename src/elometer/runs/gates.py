@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from elometer.boundary.gate import AdaptiveGate, FixedGate
 from elometer.core.clock import timestamp
 from elometer.core.limits import Gate
@@ -21,6 +23,8 @@ class Gates:
         self._fixed = fixed
         self._gates: dict[str, AdaptiveGate | FixedGate] = {}
         self._paused = False
+        self._going = asyncio.Event()
+        self._going.set()
 
     @property
     def limit(self) -> int:
@@ -49,12 +53,18 @@ class Gates:
     def pause(self) -> None:
         """Let nothing more onto the wire; what is there goes on."""
         self._paused = True
+        self._going.clear()
         self._apply()
 
     def resume(self) -> None:
         """Let calls onto the wire again."""
         self._paused = False
+        self._going.set()
         self._apply()
+
+    async def going(self) -> None:
+        """Return at once unless paused: for a call that was given its place in the moment of the pause."""
+        await self._going.wait()
 
     def _apply(self) -> None:
         for gate in self._gates.values():

@@ -13,15 +13,15 @@ from typing import Any
 import msgspec
 
 from elometer.core.attempt import Message
-from elometer.core.errors import NotSupportedYet, SpecError
+from elometer.core.errors import SpecError
 from elometer.core.text import gettext as _
 from elometer.runs.attachments import listed_files, own_files, surrounded
 from elometer.runs.graders import Extract, GraderSpec, has_canonical_answer
 from elometer.runs.graders.read import GraderFault, read_extract, read_grader
 from elometer.runs.spec import Experiment
-from elometer.runs.spec_read import shown, suggestion
+from elometer.runs.spec_read import suggestion
+from elometer.runs.task_lines import TASKS_FILE, TaskLine, bytes_of, decoded
 
-TASKS_FILE = "tasks.jsonl"
 LARGEST_TASKS_FILE = 512_000_000  # bytes
 LARGEST_PROMPT_FILE = 8_000_000
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,127}")
@@ -74,30 +74,6 @@ class Task:
     def prompt(self) -> str:
         """The text of the last user turn."""
         return next((turn.content for turn in reversed(self.messages) if turn.role == "user"), "")
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A line of the tasks file that is being read."""
-
-    file: Path
-    number: int
-    data: dict[str, Any]
-
-    def error(self, key: str, message: str, fix: str, *, kind: type[SpecError] = SpecError) -> SpecError:
-        evidence = f"{self.file}:{self.number}: {key}"
-        if key in self.data and not isinstance(self.data[key], dict | list):
-            evidence += f": {shown(self.data[key])}"
-        return kind(message, evidence=evidence, fix=fix)
-
-    def not_supported(self, key: str, what: str) -> NotSupportedYet:
-        return NotSupportedYet(
-            _("{what} is valid but not supported yet (task {task}).").format(
-                what=what, task=self.data.get("id", "?")
-            ),
-            evidence=f"{self.file}:{self.number}: {key}",
-            fix=_("Leave this task out for now."),
-        )
 
 
 def tasks_path(experiment: Experiment, folder: Path) -> Path:
@@ -169,10 +145,10 @@ def read_tasks(path: Path) -> list[Task]:
     """All tasks of a file, whether the experiment names them or not. Raises SpecError as `load_tasks`."""
     tasks: list[Task] = []
     lines: dict[str, int] = {}
-    for number, raw in enumerate(_bytes_of(path, LARGEST_TASKS_FILE).split(b"\n"), start=1):
+    for number, raw in enumerate(bytes_of(path, LARGEST_TASKS_FILE).split(b"\n"), start=1):
         if not raw.strip():
             continue
-        task = _task(_decoded(path, number, raw))
+        task = _task(decoded(path, number, raw))
         if task.id in lines:
             raise SpecError(
                 _("The task id {task} stands twice.").format(task=task.id),
@@ -190,66 +166,7 @@ def read_tasks(path: Path) -> list[Task]:
     return tasks
 
 
-def _bytes_of(path: Path, most: int) -> bytes:
-    try:
-        size = path.stat().st_size
-        if size > most:
-            evidence = _("{file}: {size} bytes").format(file=path, size=size)
-            raise SpecError(_("The file is too large."), evidence=evidence, fix=_("Split the tasks."))
-        return path.read_bytes()
-    except FileNotFoundError as error:
-        fix = _("Write it beside the experiment, one JSON object a line; elometer init shows the form.")
-        raise SpecError(_("There is no such file."), evidence=str(path), fix=fix) from error
-    except IsADirectoryError as error:
-        raise NotSupportedYet(
-            _("Tasks as a folder are valid but not supported yet."),
-            evidence=str(path),
-            fix=_("Write the tasks into {file}, one JSON object a line.").format(file=TASKS_FILE),
-        ) from error
-    except OSError as error:
-        evidence = f"{path}: {error.strerror}"
-        raise SpecError(
-            _("The file cannot be read."), evidence=evidence, fix=_("Check its owner and mode.")
-        ) from error
-
-
-def _decoded(path: Path, number: int, raw: bytes) -> _Line:
-    try:
-        data = msgspec.json.decode(raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise SpecError(
-            _("A line of the tasks file is not JSON."),
-            evidence=f"{path}:{number}: {error}",
-            fix=_("Write one JSON object a line, strings in double quotes."),
-        ) from error
-    if not isinstance(data, dict):
-        raise SpecError(
-            _("A line of the tasks file is not an object."),
-            evidence=f"{path}:{number}: {shown(data)}",
-            fix=_("Write {{…}} with id, prompt, answer and grader.").format(),
-        )
-    repeated = _repeated_key(raw)
-    line = _Line(path, number, data)
-    if repeated:
-        raise line.error(repeated, _("The key {key} stands twice.").format(key=repeated), _("Keep one."))
-    return line
-
-
-def _repeated_key(raw: bytes) -> str | None:
-    """The first key that a line's objects hold twice; the fast decoder keeps the last one silently."""
-    import json
-
-    found: list[str] = []
-
-    def pairs(items: list[tuple[str, Any]]) -> None:
-        names = [name for name, _value in items]
-        found.extend(name for name in names if names.count(name) > 1)
-
-    json.loads(raw.decode("utf-8-sig"), object_pairs_hook=pairs)
-    return found[0] if found else None
-
-
-def _task(line: _Line) -> Task:
+def _task(line: TaskLine) -> Task:
     data = line.data
     for key in data:
         if key not in _KEYS and not key.startswith("x-"):
@@ -288,10 +205,10 @@ def _task(line: _Line) -> Task:
         extra={key: value for key, value in data.items() if key.startswith("x-")},
         line=line.number,
     )
-    return with_surroundings(task, line)
+    return _with_surroundings(task, line)
 
 
-def with_surroundings(task: Task, line: _Line) -> Task:
+def _with_surroundings(task: Task, line: TaskLine) -> Task:
     """The task with everything its code graders need, and the names of all files that its line names."""
     folder, direction = line.file.parent, task.direction
     files = _checked(line, "files", lambda: listed_files(folder, line.data.get("files")))
@@ -319,7 +236,7 @@ def _prompt_of(messages: tuple[Message, ...]) -> str:
     return next((turn.content for turn in reversed(messages) if turn.role == "user"), "")
 
 
-def _checked(line: _Line, key: str, read: Callable[[], Any]) -> Any:
+def _checked(line: TaskLine, key: str, read: Callable[[], Any]) -> Any:
     try:
         return read()
     except GraderFault as fault:
@@ -328,7 +245,7 @@ def _checked(line: _Line, key: str, read: Callable[[], Any]) -> Any:
         raise line.error(key, str(fault), fault.fix) from fault
 
 
-def _text(line: _Line, key: str, default: str) -> str:
+def _text(line: TaskLine, key: str, default: str) -> str:
     value = line.data.get(key)
     if value is None:
         return default
@@ -337,21 +254,21 @@ def _text(line: _Line, key: str, default: str) -> str:
     return value
 
 
-def _weight(line: _Line) -> float:
+def _weight(line: TaskLine) -> float:
     weight = line.data.get("weight", 1.0)
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= 1e6:
         raise line.error("weight", _("weight must be a number above 0."), _("Give a number, 1 by default."))
     return float(weight)
 
 
-def _tags(line: _Line) -> tuple[str, ...]:
+def _tags(line: TaskLine) -> tuple[str, ...]:
     tags = line.data.get("tags") or []
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
         raise line.error("tags", _("tags must be a list of words."), _('Write ["one", "two"].'))
     return tuple(tags)
 
 
-def _answers(line: _Line) -> tuple[str, ...]:
+def _answers(line: TaskLine) -> tuple[str, ...]:
     """`answer` as a tuple of texts: a text, a number, or a list of them."""
     given = line.data.get("answer")
     if given is None:
@@ -364,7 +281,7 @@ def _answers(line: _Line) -> tuple[str, ...]:
     return tuple(one if isinstance(one, str) else f"{one}" for one in several)
 
 
-def _messages(line: _Line) -> tuple[Message, ...]:
+def _messages(line: TaskLine) -> tuple[Message, ...]:
     data = line.data
     given = [key for key in ("prompt", "messages", "prompt_file") if data.get(key) is not None]
     if len(given) != 1:
@@ -379,7 +296,7 @@ def _messages(line: _Line) -> tuple[Message, ...]:
     return (Message("user", text),)
 
 
-def _turns(line: _Line) -> tuple[Message, ...]:
+def _turns(line: TaskLine) -> tuple[Message, ...]:
     try:
         turns = msgspec.convert(line.data["messages"], tuple[Message, ...])
     except msgspec.ValidationError as error:
@@ -395,7 +312,7 @@ def _turns(line: _Line) -> tuple[Message, ...]:
     return turns
 
 
-def _prompt_file(line: _Line) -> str:
+def _prompt_file(line: TaskLine) -> str:
     """The text of `prompt_file`, which must lie in the folder of the tasks file."""
     folder = line.file.parent.resolve()
     path = (folder / _text(line, "prompt_file", "")).resolve()
@@ -409,7 +326,7 @@ def _prompt_file(line: _Line) -> str:
         fix = _("Name a file beside {tasks}.").format(tasks=line.file.name)
         raise line.error("prompt_file", _("There is no such prompt file."), fix)
     try:
-        return _bytes_of(path, LARGEST_PROMPT_FILE).decode("utf-8-sig")
+        return bytes_of(path, LARGEST_PROMPT_FILE).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise line.error("prompt_file", _("The prompt is not UTF-8 text."), _("Save it as UTF-8.")) from error
 
