@@ -121,3 +121,24 @@ def test_a_changed_spec_is_refused_with_the_difference(place: Workspace) -> None
     spec.write_text(spec.read_text().replace("runs: 1", "runs: 2"))
     said = check_error(place, 2, "runs", "run", folder, "--plain")
     assert "demo-changed-2" in said
+
+
+def test_calls_without_an_answer_make_a_start_partial(place: Workspace) -> None:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse
+    from starlette.routing import Route
+
+    async def refuse(_request: Request) -> JSONResponse:
+        return JSONResponse({"error": {"message": "no such parameter", "type": "invalid_request_error"}}, 400)
+
+    app = Starlette(routes=[Route("/{path:path}", refuse, methods=["GET", "POST"])])
+    app.state.prefix = ""
+    from elometer.gateway.demo.server import serve_in_thread
+
+    with serve_in_thread(app) as url:
+        spec = write(place.home / "x", PLAIN.format(url=url))
+        said = check_error(
+            place, 5, "no answer", "run", spec, "--plain", TAOTOKEN_API_KEY="sk-unit-0123456789abcdef"
+        )
+    assert "no such parameter" in said

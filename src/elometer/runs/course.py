@@ -56,6 +56,8 @@ class Course:
     tokens: int = 0  # booked in the whole experiment
     ending: Ending | None = None
     closing: Ending | None = None
+    open_ends: int = 0  # blocks that a later start has to come back to
+    last_failure: str = ""
     room: asyncio.Event = field(default_factory=asyncio.Event)
     _given_up: int = 0
 
@@ -78,6 +80,12 @@ class Course:
         self.room.set()
         self.books.emit(ev.Control(at=timestamp(), state="stopping", limit=self.gates.cap, why=reason))
 
+    def end(self) -> Ending:
+        """How the start ended: complete, unless it was stopped or blocks lack calls that were given up."""
+        if self.ending or self.closing:
+            return self.ending or self.closing or Ending()
+        return Ending("partial", "incomplete", self.last_failure) if self.open_ends else Ending()
+
     def book(self, block: int | None, tokens: int) -> None:
         """Count what an attempt used."""
         self.tokens += tokens
@@ -96,6 +104,7 @@ class Course:
     def given_up(self, failure: str, said: str) -> None:
         """A call was given up; too many in a row end the start."""
         self._given_up += 1
+        self.last_failure = said
         if self._given_up >= UNREACHABLE_AFTER and failure.startswith("net_"):
             self.stop("partial", "unreachable", said, failure)
         elif self._given_up >= FAILING_AFTER:

@@ -24,7 +24,7 @@ from elometer.runs.block import Grading
 from elometer.runs.books import Books
 from elometer.runs.calls import Place, StartFacts, call_at, places
 from elometer.runs.canary import canary_call, canary_due
-from elometer.runs.course import Course, Ending
+from elometer.runs.course import Course
 from elometer.runs.folder import ExperimentFolder
 from elometer.runs.gates import Gates
 from elometer.runs.graders import extract
@@ -124,7 +124,7 @@ class Runner:
                 watcher = group.create_task(self._steering.follow())
                 await self._all_blocks()
                 watcher.cancel()
-            ending = self.course.ending or self.course.closing or Ending()
+            ending = self.course.end()
             ended = ev.StartEnded(
                 at=timestamp(),
                 status=ending.status,  # type: ignore[arg-type]
@@ -266,6 +266,7 @@ class Runner:
                 made[name, place.number] = self.course.tasks[identity] = task
                 task.add_done_callback(partial(self._forget, identity))
         complete = await self._settle(block, made)
+        self.course.open_ends += not complete
         self.course.blocks -= 1
         self.course.block_tokens.pop(block.index, None)
         self.course.room.set()
