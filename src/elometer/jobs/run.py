@@ -137,7 +137,7 @@ async def _start(
         )
         account.wants = limit
         facts = StartFacts(
-            run_id=f"{experiment.experiment_id}-{stamp()}",
+            run_id=past.new_run_id(f"{experiment.experiment_id}-{stamp()}"),
             origin="demo" if demo else "live",
             pid=os.getpid(),
             host=os.uname().nodename,

@@ -47,7 +47,16 @@ class Past:
     booked: dict[str | None, Booked] = field(default_factory=dict)
     served: dict[str, Counter[str]] = field(default_factory=dict)
     starts: int = 0
+    run_ids: set[str] = field(default_factory=set)
     last_reason: str = ""
+
+    def new_run_id(self, wanted: str) -> str:
+        """The run_id as wanted, or with a number behind it: two starts may begin within one second."""
+        number, found = 1, wanted
+        while found in self.run_ids:
+            number += 1
+            found = f"{wanted}-{number}"
+        return found
 
     def tokens_of(self, blocks: Sequence[tuple[str, int]]) -> list[int]:
         """What the answers of each block (task, run) cost; blocks without a count are left out."""
@@ -118,6 +127,7 @@ def _read_events(path: Path, past: Past, booked: set[tuple[str, int]]) -> None:
     for event in _events(path):
         if isinstance(event, ev.StartOpened):
             past.starts += 1
+            past.run_ids.add(event.run_id)
             past.last_reason = ""
         elif isinstance(event, ev.StartEnded):
             past.last_reason = event.reason
