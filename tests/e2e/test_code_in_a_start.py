@@ -54,6 +54,7 @@ def test_a_verifier_chooses_and_a_hidden_grader_judges(place: Workspace) -> None
                 made = texts[outcome["task"]]
                 longest = max(made, key=lambda number: (len(made[number]), -number))
                 assert outcome["sample"] == longest
+        assert "Graders' code was kept apart by: rlimit" in done.stdout
         # The judges were copied with the tasks, and may not change between two starts.
         assert (home / "hidden.py").read_text() == HIDDEN
         (folder / "hidden.py").write_text(HIDDEN + "# changed\n")

@@ -16,7 +16,7 @@ LEDGER = "token_ledger.jsonl"
 # What makes a folder an experiment's: any of the files that a start writes, or the one it is started from.
 SIGNS = ("experiment.resolved.yaml", "experiment.yaml", LEDGER, "events.jsonl")
 
-_RUN_STAMP = re.compile(r"-\d{8}T\d{6}Z$")
+_RUN_STAMP = re.compile(r"-\d{8}T\d{6}Z(-\d+)?$")
 
 
 def is_experiment(folder: Path) -> bool:

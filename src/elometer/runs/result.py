@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,6 +38,7 @@ class Remarks:
     halves: Halves | None
     observed: Observed
     mean_scores: dict[str, float]
+    isolation: dict[str, int]  # how far graders' code was kept apart: outcomes by level
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,7 @@ def _with_remarks(
         else None,
         observed=observe(folder.ledger),
         mean_scores=mean_scores(outcomes.values()),
+        isolation=dict(Counter(item.isolation for item in outcomes.values() if item.isolation)),
     )
     fitted = replace(derived.fit, warnings=(*_grave(remarks), *derived.fit.warnings))
     return replace(derived, fit=fitted, remarks=remarks)
@@ -129,6 +132,9 @@ def text_of(derived: Derived, *, width: int) -> str:
         if remarks.halves is not None and not remarks.halves.differ:
             said.append(remarks.halves.line())
         said += remarks.observed.lines()
+        if remarks.isolation:
+            levels = ", ".join(f"{level} {n}" for level, n in sorted(remarks.isolation.items()))
+            said.append(_("Graders' code was kept apart by: {levels}.").format(levels=levels))
     table = text_table(derived.fit, width=width)
     wrapped = [line for text in said for line in textwrap.wrap(text, width, subsequent_indent="  ")]
     return table + "".join(line + "\n" for line in wrapped)
@@ -148,6 +154,7 @@ def _document(derived: Derived, fitted: FitResult) -> dict[str, Any]:
     if remarks is not None:
         document |= {
             "mean_scores": remarks.mean_scores,
+            "isolation": remarks.isolation,
             "exclusions": remarks.exclusions.as_json(),
             "halves": None if remarks.halves is None else remarks.halves.as_json(),
             **remarks.observed.as_json(),
