@@ -163,3 +163,28 @@ def test_an_edited_ledger_is_seen_and_paid_answers_come_back(place: Workspace) -
     for line in before[:2]:
         call = json.loads(line)
         assert sum(event[0] == call["call_id"] for event in sent(folder)) == call["attempt"]
+
+
+def test_leaving_at_once_does_not_wait_for_judges(place: Workspace) -> None:
+    with gateway() as url:
+        spec = write_experiment(place, "judged", url, strategies="strategies: [sample_1, sample_2]", tasks=2)
+        tasks = lines(spec.parent / "tasks.jsonl")
+        slow = f"import os, time\ndef grade(answer, task):\n    open({str(place.home / 'judging')!r}, 'w'); time.sleep(50)\n"
+        (spec.parent / "slow.py").write_text(slow)
+        for task in tasks:
+            task["grader"] = {"type": "python", "file": "slow.py", "seconds": 60}
+        (spec.parent / "tasks.jsonl").write_text("".join(json.dumps(task) + "\n" for task in tasks))
+        process = place.start("run", spec, "--plain", TAOTOKEN_API_KEY=KEY)
+        wait_for((place.home / "judging").exists, process)
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        folder = place.experiments / "judged"
+        wait_for(lambda: lines(folder / "events.jsonl")[-1].get("state") == "stopping", process)
+        process.send_signal(signal.SIGINT)
+        _out, err = process.communicate(timeout=30)
+        assert process.returncode == 130, err
+        assert "Traceback" not in err
+        assert time.monotonic() - began < 15
+        assert not lines(folder / "outcomes.jsonl") or all(
+            item["outcome"] != "wrong" for item in lines(folder / "outcomes.jsonl")
+        )
