@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -24,6 +24,13 @@ from elometer.runs.spec import Experiment
 
 # A start's first and last word, and strangers; the many other events need not be decoded.
 WANTED_EVENTS = tuple(b'{"event":"%b"' % tag for tag in (b"start_opened", b"start_ended", b"stranger"))
+
+
+class Timed(Protocol):
+    """What concurrency is counted from: when an attempt began, and how long it took."""
+
+    timestamp: str | None
+    latency_ms: float | None
 
 
 class _Line(msgspec.Struct, gc=False):
@@ -149,7 +156,7 @@ def _models(lines: Iterable[_Line]) -> list[dict[str, Any]]:
     return [{"requested": asked, "served": served, "answers": n} for (asked, served), n in ordered]
 
 
-def peak_in_flight(lines: Iterable[_Line]) -> int | None:
+def peak_in_flight(lines: Iterable[Timed]) -> int | None:
     """The most attempts that were on the wire at once, from their starts and latencies; None where unknown.
 
     Starts are written in whole milliseconds, so two attempts that met for less than two are not counted as

@@ -27,6 +27,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("watch", "elometer.cli.watch", "Open the app on a start, running or finished."),
     ("control", "elometer.cli.control", "Pause, resume or stop a running start, or set its cap."),
     ("fit", "elometer.cli.fit", "Fit Bradley-Terry to pair records and print Elo per token."),
+    ("why", "elometer.cli.why", "Explain a strategy's odd number: metadata, ledger, pairs, fit."),
     ("ledger", "elometer.cli.ledger", "Sum, show, verify and export token ledgers."),
     ("archive", "elometer.cli.archive", "Pack and audit what a start left behind."),
     ("profile", "elometer.cli.profile", "List, switch and launch client profiles."),
