@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-import click
-
+from elometer.cli.outlet import Outlet
 from elometer.core.text import gettext as _
 from elometer.runs import events as ev
 from elometer.runs.state import RunState, fold
@@ -18,6 +17,8 @@ class PlainProgress:
     """A listener that prints one line on stderr every two seconds, and at once what must not wait."""
 
     def __init__(self) -> None:
+        self._outlet = Outlet(sys.stderr)
+        self.close = self._outlet.close
         self.state = RunState()
         self._next = 0.0
 
@@ -103,12 +104,16 @@ class PlainProgress:
                     _("{name}: mean prompt tokens by round {means}").format(name=lane.strategy, means=means)
                 )
 
-    @staticmethod
-    def _say(text: str) -> None:
-        click.echo(text, err=True)
+    def _say(self, text: str) -> None:
+        self._outlet.line(text)
 
 
-def print_event(event: ev.AnyEvent) -> None:
+class JsonEvents:
     """A listener that prints each event as a JSON line on stdout, as events.jsonl has it."""
-    sys.stdout.write(ev.encode(event).decode() + "\n")
-    sys.stdout.flush()
+
+    def __init__(self) -> None:
+        self._outlet = Outlet(sys.stdout)
+        self.close = self._outlet.close
+
+    def __call__(self, event: ev.AnyEvent) -> None:
+        self._outlet.line(ev.encode(event).decode())

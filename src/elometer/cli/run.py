@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,13 +87,12 @@ def begin(
         else:
             ctx.obj(prepared.folder.path)
         return
-    from elometer.cli.progress import PlainProgress, print_event
+    from elometer.cli.progress import JsonEvents, PlainProgress
 
-    listener = print_event if as_json else PlainProgress()
-    options = RunOptions(
-        max_in_flight=max_in_flight, attended=attended, force=force, listeners=(listener,)
-    )
-    result = run_here(prepared, options)
+    listener = JsonEvents() if as_json else PlainProgress()
+    options = RunOptions(max_in_flight=max_in_flight, attended=attended, force=force, listeners=(listener,))
+    with contextlib.closing(listener):
+        result = run_here(prepared, options)
     if not as_json:
         show_result(result)
 
