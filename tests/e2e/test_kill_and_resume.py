@@ -43,11 +43,11 @@ def kill_after(place: Workspace, folder: Path, seconds: float) -> None:
     process.communicate()
 
 
-def check_kills(place: Workspace, moments: list[float]) -> None:
-    undisturbed = place.small_demo("demo-whole", seed=11, tasks=6, runs=2)
+def check_kills(place: Workspace, moments: list[float], *, tasks: int = 6) -> None:
+    undisturbed = place.small_demo("demo-whole", seed=11, tasks=tasks, runs=2)
     done = place.run("run", undisturbed, "--plain")
     assert done.returncode == 0, done.stderr
-    folder = place.small_demo("demo-killed", seed=11, tasks=6, runs=2)
+    folder = place.small_demo("demo-killed", seed=11, tasks=tasks, runs=2)
     paid: Counter[str] = Counter()
     for seconds in moments:
         kill_after(place, folder, seconds)
@@ -62,7 +62,7 @@ def check_kills(place: Workspace, moments: list[float]) -> None:
     assert done.returncode == 0, done.stderr
     finals = Counter(str(line["call_id"]) for line in lines(folder / "token_ledger.jsonl") if line["final"])
     assert set(finals.values()) == {1}, "a call with a final line was made again"
-    assert len(finals) == 12 * 31
+    assert len(finals) == tasks * 2 * 31
     assert pairs(folder) == pairs(undisturbed)
     assert ratings(folder) == pytest.approx(ratings(undisturbed), abs=1e-7)
 
@@ -75,6 +75,12 @@ def test_three_kills(place: Workspace) -> None:
 def test_twenty_kills_at_random_moments(place: Workspace) -> None:
     chance = random.Random(20261129)
     check_kills(place, [chance.uniform(0.0, 0.35) for _ in range(20)])
+
+
+@pytest.mark.slow
+def test_a_hundred_kills_at_random_moments(place: Workspace) -> None:
+    chance = random.Random(20261130)
+    check_kills(place, [chance.uniform(0.0, 0.35) for _ in range(100)], tasks=40)
 
 
 def test_a_torn_line_is_reported_and_the_rest_is_whole(place: Workspace) -> None:
