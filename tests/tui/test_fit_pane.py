@@ -2,18 +2,54 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
+import msgspec
 import pytest
 from conftest import MakeApp
+from rich.cells import cell_len
 from test_panes import settle, wait_for
-from tui_stand_ins import made_up_fit
+from tui_stand_ins import StandIns, made_up_fit
 
-from elometer.tui.figures import UNKNOWN
-from elometer.tui.fit_columns import FOUNDING, MORE, fit_rows, pages, sentences
+from elometer.rating.fit import FitResult, fit
+from elometer.rating.reading import RecordReader
+from elometer.runs.ceilings import Ceiling
+from elometer.runs.result import Derived
+from elometer.tui.curve import ceiling_points, curve_points, key_lines
+from elometer.tui.figures import with_minus
+from elometer.tui.fit_columns import FOUNDING, MORE, ceiling_elo, fit_rows, pages, sentences
+from elometer.tui.fit_views import VIEWS, better_lines, rank_lines, sensitivity_lines
 from elometer.tui.screens.dialogs import TextDialog
 from elometer.tui.widgets.lines import Lines
 from elometer.tui.widgets.rows import Rows, lay_out
+
+
+def a_ceiling(rate: float | None) -> Ceiling:
+    return Ceiling(
+        strategy="oracle_8", k=8, tasks=24, runs=72, calls=576, total_tokens=177_840,
+        tokens_per_task_run=2470.0, mean_score=0.9, win_rate_vs_anchor=rate, ties=0, excluded=0,
+    )  # fmt: skip
+
+
+def many_strategies(size: int) -> FitResult:
+    """A ring in which each beats the next two and loses to one before: all stand in one component."""
+    names = [f"sample_{number}" for number in range(1, size + 1)]
+    lines = []
+    for task in range(12):
+        for at, name in enumerate(names):
+            other = names[(at + 1 + task % 3) % size]
+            winner, loser = (name, other) if (task + at) % 3 else (other, name)
+            lines.append(
+                {
+                    "experiment_id": "ring", "task": f"t{task}", "run": 1, "winner": winner, "loser": loser,
+                    "a": name, "b": other, "outcome": "a" if winner == name else "b",
+                }
+            )  # fmt: skip
+    reader = RecordReader()
+    reader.add_jsonl("".join(json.dumps(line) + "\n" for line in lines).encode())
+    return fit(reader.finish())
 
 
 def test_founding_columns_fit_80_cells_whole() -> None:
@@ -53,7 +89,7 @@ def test_what_would_resolve_is_said_for_each_open_step() -> None:
         )
         assert wanted is not row.resolved
     for sentence in fit.returns:
-        assert sentence in said
+        assert with_minus(sentence) in said
 
 
 async def test_m_goes_through_the_columns_and_comes_back(make_app: MakeApp, story_folder: Path) -> None:
@@ -73,18 +109,143 @@ async def test_m_goes_through_the_columns_and_comes_back(make_app: MakeApp, stor
         assert [column.key for column in table.columns] == first
 
 
-async def test_views_and_tasks_stand_behind_a_key_each(make_app: MakeApp, story_folder: Path) -> None:
+async def test_each_view_stands_behind_a_key_of_its_own(make_app: MakeApp, story_folder: Path) -> None:
     app = make_app(story_folder, "fit")
+    shown = {}
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
-        await pilot.press("v")
+        for key in "vtbri":
+            await pilot.press(key)
+            await wait_for(pilot, TextDialog)
+            await pilot.pause()
+            text = app.screen.query_one("#text", Lines).text()
+            assert "…" not in text
+            shown[key] = text.splitlines()
+            await pilot.press("q")
+            await pilot.pause()
+    assert shown["v"][0].startswith("Elo under other choices")
+    assert shown["t"][3].split()[0] == "t0"
+    assert shown["b"][0].startswith("P(row better than column)")
+    assert shown["r"][0].startswith("Ranks that the data leave open")
+    assert shown["i"][0].startswith("Tasks that move sample_16 against sample_1")
+
+
+def test_choices_are_the_fits_of_those_choices() -> None:
+    fit = made_up_fit()
+    lines = sensitivity_lines(fit, 95)
+    as_fitted = next(line for line in lines if line.startswith("as fitted")).split()[2:]
+    assert as_fitted == [f"{row.elo:.1f}" for row in fit.strategies]
+
+
+def test_better_and_worse_make_a_whole_and_nothing_is_certain() -> None:
+    lines = better_lines(made_up_fit(), 95)
+    names = lines[2].split()
+    cells = {line.split()[0]: line.split()[1:] for line in lines[3:]}
+    for row, one in enumerate(names):
+        assert cells[one][row] == "·"
+        for column, other in enumerate(names[:row]):
+            there, back = cells[one][column], cells[other][row]
+            if there[0] in "<>":
+                assert {there, back} == {">0.99", "<0.01"}
+            else:
+                assert float(there) + float(back) == pytest.approx(1.0, abs=0.011)
+
+
+def test_a_rank_line_marks_the_ranks_that_are_open() -> None:
+    fit = made_up_fit()
+    for row, line in zip(fit.strategies, rank_lines(fit, 95)[3:], strict=False):
+        marks = line.split()[2:]
+        assert [rank for rank, mark in enumerate(marks, 1) if mark == "━"] == list(
+            range(row.rank_lo, row.rank_hi + 1)
+        )
+
+
+@pytest.mark.parametrize("view", list(VIEWS))
+def test_views_of_many_strategies_keep_to_the_width(view: str) -> None:
+    fit = many_strategies(24)
+    _title, lines_of = VIEWS[view]
+    lines = lines_of(fit, 52)
+    if view in ("sensitivity", "tasks", "better"):
+        table = [line for line in lines[2:] if not line.endswith(".") and "cannot" not in line]
+        assert max(map(cell_len, table)) <= 52
+        for name in fit.records.strategies:
+            assert any(name in line for line in lines)
+
+
+def test_a_ceiling_stands_where_its_win_rate_puts_it_and_is_named() -> None:
+    fit = made_up_fit()
+    oracle = a_ceiling(10 / 11)
+    # Ten to one is 400 Elo: the definition of the scale.
+    assert ceiling_elo(fit, oracle) == pytest.approx(fit.strategies[0].elo + 400.0)
+    assert ceiling_elo(fit, a_ceiling(1.0)) is None
+    points, apart = curve_points(fit), ceiling_points(fit, [oracle, a_ceiling(None)])
+    assert [point.name for point in apart] == ["oracle_8"]
+    _marks, ((words, _style),) = key_lines(points, apart, 120.412)
+    assert "◇ oracle_8: ceiling, outside the fit" in words
+    said = [text for text, _style in sentences(fit, Derived([], fit, "", (oracle,)))]
+    assert any(text.startswith("Ceiling oracle_8") and "◇" in text for text in said)
+
+
+async def test_a_ceiling_is_drawn_hollow_beside_the_curve(
+    make_app: MakeApp, story_folder: Path, stand_ins: StandIns
+) -> None:
+    stand_ins.ceilings = (a_ceiling(0.9),)
+    app = make_app(story_folder, "fit")
+    async with app.run_test(size=(120, 36)) as pilot:
+        for _ in range(50):
+            await settle(pilot)
+            if app.screen.query("#plot-key") and app.session.beside is not None:
+                assert "◇ oracle_8: ceiling" in app.screen.query_one("#plot-key", Lines).text()
+                drawn = [line for line in app.export_screenshot().splitlines() if ">◇<" in line]
+                if drawn:
+                    return
+        pytest.fail("no ceiling was drawn")
+
+
+async def test_one_minus_sign_on_one_screen(make_app: MakeApp, story_folder: Path) -> None:
+    app = make_app(story_folder, "fit")
+    async with app.run_test(size=(120, 36)) as pilot:
+        await settle(pilot)
+        await pilot.press("s")
         await wait_for(pilot, TextDialog)
-        assert "P(row better than column)" in app.screen.query_one("#text", Lines).text()
-        await pilot.press("q", "t")
+        text = app.screen.query_one("#text", Lines).text()
+    assert "−" in text
+    assert not re.search(r"(?<![\w.)-])-\d", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("[-3.1, -0.2]", "[−3.1, −0.2]"),
+        ("gpt-4 of 2026-11-29, p = 1e-05", "gpt-4 of 2026-11-29, p = 1e-05"),
+        ("moved -5 Elo", "moved −5 Elo"),
+    ],
+)
+def test_only_signs_become_minus_signs(text: str, shown: str) -> None:
+    assert with_minus(text) == shown
+
+
+async def test_enter_shows_where_a_row_comes_from(make_app: MakeApp, story_folder: Path) -> None:
+    app = make_app(story_folder, "fit")
+    async with app.run_test(size=(120, 36)) as pilot:
+        await settle(pilot)
+        await pilot.press("down", "enter")
         await wait_for(pilot, TextDialog)
-        shown = app.screen.query_one("#text", Lines).text()
-        assert [line.split()[0] for line in shown.splitlines()[3:6]] == ["t0", "t1", "t2"]
-        assert UNKNOWN not in shown
+        text = app.screen.query_one("#text", Lines).text()
+    fit = made_up_fit()
+    row = fit.strategies[1]
+    attempts = [
+        msgspec.json.decode(line) for line in (story_folder / "token_ledger.jsonl").read_bytes().splitlines()
+    ]
+    mine = [line for line in attempts if line["strategy"] == "sample_2"]
+    total = sum(line["total_tokens"] or 0 for line in mine)
+    assert f"{len(mine)} lines of" in text
+    assert f"= {total:,} tokens" in text
+    # 24 tasks x 3 runs x 4 other strategies
+    assert "2 Pairs: 288 comparisons in 24 tasks, 72 task-runs" in text
+    assert f"= {row.elo:.1f}" in text
+    assert f"+{row.delta_elo:.1f}" in text
+    assert "$ elometer fit" in text
 
 
 @pytest.mark.parametrize("theme", ["ansi-dark", "ansi-light"])

@@ -16,6 +16,8 @@ from elometer.jobs.profiles import ProfileRow
 from elometer.profiles.presets import Preset
 from elometer.rating.fit import FitResult, TokenUse, fit
 from elometer.rating.records import read_records
+from elometer.runs.ceilings import Ceiling
+from elometer.runs.result import Derived, Remarks
 from elometer.tui.verbs import Verbs
 
 
@@ -58,7 +60,9 @@ class StandIns(Verbs):
     """Verbs that note what was asked."""
 
     asked: list[tuple[str, object]] = field(default_factory=list)
-    fit: object = None
+    fit: FitResult | None = None
+    ceilings: tuple[Ceiling, ...] = ()
+    remarks: Remarks | None = None
     found: list[object] = field(default_factory=list)
     fixed: bool = False  # profiles that never change, for pictures
 
@@ -75,8 +79,11 @@ class StandIns(Verbs):
     def starts(self) -> list[object]:
         return self.found
 
-    def current_fit(self, folder: Path) -> object:
+    def current_fit(self, folder: Path) -> FitResult | None:
         return self.fit
+
+    def current_result(self, folder: Path) -> Derived | None:
+        return Derived([], self.fit, "", self.ceilings, self.remarks)
 
     def profiles(self) -> list[ProfileRow]:
         if not self.fixed:

@@ -10,7 +10,7 @@ from elometer.rating.fit import FitResult
 from elometer.runs import events as ev
 from elometer.runs.folder import ExperimentFolder
 from elometer.runs.live import LiveFit
-from elometer.runs.result import derive, text_of, write
+from elometer.runs.result import Derived, derive, text_of, write
 from elometer.runs.spec import Experiment, load_experiment
 
 TABLE_WIDTH = 100
@@ -48,6 +48,17 @@ def live_fit(folder: Path) -> LiveFit | None:
     if not place.outcomes.exists() or not place.ledger.exists():
         return None
     return LiveFit(experiment_of(folder), place)
+
+
+def current_result(folder: Path) -> Derived | None:
+    """All that the files come to now, with what stands beside the fit; reads everything, writes nothing.
+
+    None before the first outcome.
+    """
+    place = ExperimentFolder(folder)
+    if not place.outcomes.exists() or not place.ledger.exists():
+        return None
+    return derive(experiment_of(folder), place, remarks=True)
 
 
 def experiment_of(folder: Path) -> Experiment:

@@ -33,14 +33,15 @@ def _last_doubling(rows: tuple[StrategyFit, ...], options: FitOptions) -> str:
     pair = _("{one} to {other}").format(one=row.compared_with, other=row.strategy)
     if low is None or high is None:
         return _("{pair}: what a doubling of tokens buys is not bounded by these data.").format(pair=pair)
-    if high < reference:
+    # By the digits that are printed: an interval whose end reads like the reference is not off it.
+    if round(high, 1) < round(reference, 1):
         verdict = _("below")
-    elif low > reference:
+    elif round(low, 1) > round(reference, 1):
         verdict = _("above")
     else:
         verdict = _("not told apart from")
     return _(
-        "{pair}: {value:.1f} Elo per doubling of tokens [{low:.1f}, {high:.1f}], {verdict} "
+        "{pair}: {value:+.1f} Elo per doubling of tokens [{low:+.1f}, {high:+.1f}], {verdict} "
         "the {reference:.1f} of perfect best-of-n, under which Elo per 1k tokens halves at every doubling."
     ).format(
         pair=pair,
@@ -59,7 +60,7 @@ def _bend(bend: Curvature | None, rows: tuple[StrategyFit, ...], options: FitOpt
         return _("Diminishing returns: not tested, which takes four identified budgets of one ladder.")
     if bend.low is None or bend.high is None or bend.p_diminishing is None:
         return _("Diminishing returns: not tested, the data do not bound the bend.")
-    if bend.p_diminishing < 0.05:
+    if bend.high < 0:
         verdict = _("returns diminish faster than the logarithm of tokens")
     elif bend.low > 0:
         verdict = _("returns grow faster than the logarithm of tokens")

@@ -20,13 +20,13 @@ from elometer.core.redact import redact
 from elometer.core.text import gettext as _
 from elometer.tui import themes
 from elometer.tui.keymap import read_keymap
+from elometer.tui.refit import Refit
 from elometer.tui.screens.pane import PANES, Pane
 from elometer.tui.session import Session
 from elometer.tui.terminal import ANSI, Terminal, read_terminal
 from elometer.tui.verbs import Verbs
 
 TOOL_NAMES = {"claude-code": "cc", "codex": "cx", "openai-compatible": "api"}
-FIT_PAUSE_S = 2.0
 SECOND_CTRL_C_S = 2.0
 SILENCE_S = 5.0
 LIFE_PAUSE_S = 30.0
@@ -94,8 +94,7 @@ class ElometerApp(App[str]):
         self._open_first = folder
         self._first_pane = first or "run"
         self._polling = False
-        self._fitting = False
-        self._fit_after = 0.0
+        self._refit = Refit(self)
         self._life_after = 0.0
         self._interrupted_at = float("-inf")
 
@@ -180,33 +179,7 @@ class ElometerApp(App[str]):
 
     def want_fit(self) -> None:
         """Fit again in a thread, if blocks were finished since; never more than one at a time."""
-        now = time.monotonic()
-        if self._fitting or now < self._fit_after or not self.session.fit_is_due:
-            return
-        self._fitting = True
-        self.session.fit_blocks = self.session.state.blocks_done
-        self._fit()
-
-    @work(group="fit")
-    async def _fit(self) -> None:
-        session = self.session
-        folder = session.folder
-        assert folder is not None
-        began = time.monotonic()
-        fit, error = None, ""
-        try:
-            fit = await asyncio.to_thread(session.verbs.current_fit, folder)
-        except Exception as fault:  # a fit that fails must not end the view of a start that goes on
-            error = str(fault) or type(fault).__name__
-        finally:
-            self._fitting = False
-            # A fit that takes long is made rarely: at most a fifth of the time goes into it.
-            self._fit_after = time.monotonic() + max(FIT_PAUSE_S, 4 * (time.monotonic() - began))
-        if folder == session.folder:
-            session.fit, session.fit_error = fit, error
-            session.fit_version += 1
-            if pane := self.pane:
-                pane.look()
+        self._refit.want()
 
     @work(group="profiles", exclusive=True)
     async def read_profiles(self) -> None:

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from textual.containers import Container
 
 from elometer.core.text import gettext as _
+from elometer.tui.fit_columns import ceiling_elo
 from elometer.tui.fits import is_claim
+from elometer.tui.widgets.lines import Line, Lines, Piece
+from elometer.tui.widgets.points import Point
 
 # A drawing is about 3 KB for the terminal: every few seconds is enough to watch whiskers narrow.
 PAUSE_S = 5.0
 
 
 class Curve(Container):
-    """Holds the plot; numpy and the plot's module are imported with the first fit."""
+    """The plot and the key to its marks; numpy and the plot's module are imported with the first fit."""
 
-    DEFAULT_CSS = "Curve { height: 1fr; min-height: 8; }"
+    DEFAULT_CSS = """
+    Curve {
+        height: 1fr; min-height: 8;
+        #plot-key { dock: bottom; height: auto; max-height: 2; padding: 0 0 0 8; overflow-y: hidden; }
+    }
+    """
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._drawn: tuple[int, str] | None = None
         self._next = 0.0
 
-    def show(self, fit: Any, version: int, *, moving: bool = False) -> None:
+    def show(self, fit: Any, ceilings: Sequence[Any], version: int, *, moving: bool = False) -> None:
         """Draw a fit, unless it is drawn already; while fits keep coming, not every one of them."""
         drawn = (version, self.app.theme)
         if fit is None or drawn == self._drawn or not self.display or not self.region.height:
@@ -34,19 +43,48 @@ class Curve(Container):
             return
         self._drawn, self._next = drawn, now + PAUSE_S
         from elometer.rating.economics import best_of_n_doubling
-        from elometer.tui.widgets.elo_plot import EloPlot, Point
+        from elometer.tui.widgets.elo_plot import EloPlot
 
         slope = best_of_n_doubling(fit.elo_scale)
-
-        points = [
-            Point(row.strategy, row.tokens_per_task_run, row.elo, row.elo_lo, row.elo_hi, is_claim(row))
-            for row in fit.strategies
-            if row.tokens_per_task_run and row.elo is not None
-        ]
+        points, apart = curve_points(fit), ceiling_points(fit, ceilings)
         plots = self.query(EloPlot)
         if plots:
-            plots.first().draw(points, slope, _("tokens per task-run"))
+            plots.first().draw(points, apart, slope, _("tokens per task-run"))
         else:
-            plot = EloPlot()
-            self.mount(plot)
-            plot.call_after_refresh(plot.draw, points, slope, _("tokens per task-run"))
+            plot, words = EloPlot(), Lines(id="plot-key")
+            self.mount(plot, words)
+            plot.call_after_refresh(plot.draw, points, apart, slope, _("tokens per task-run"))
+        self.query_one("#plot-key", Lines).set_lines(key_lines(points, apart, slope))
+
+
+def curve_points(fit: Any) -> list[Point]:
+    """The fitted strategies whose tokens are known."""
+    return [
+        Point(row.strategy, row.tokens_per_task_run, row.elo, row.elo_lo, row.elo_hi, is_claim(row))
+        for row in fit.strategies
+        if row.tokens_per_task_run and row.elo is not None
+    ]
+
+
+def ceiling_points(fit: Any, ceilings: Sequence[Any]) -> list[Point]:
+    """Where the ceilings stand beside the fit; without an interval, since none was estimated."""
+    return [
+        Point(one.strategy, one.tokens_per_task_run, elo, None, None, False)
+        for one in ceilings
+        if one.tokens_per_task_run and (elo := ceiling_elo(fit, one)) is not None
+    ]
+
+
+def key_lines(points: Sequence[Point], apart: Sequence[Point], slope: float) -> list[Line]:
+    """What the marks mean; only of those that are drawn."""
+    pieces: list[Piece] = []
+    if any(point.resolved for point in points):
+        pieces.append((_("● sure") + "  ", ""))
+    if not all(point.resolved for point in points):
+        pieces.append((_("○ not resolved") + "  ", "muted"))
+    pieces.append((_("┈ perfect best-of-n, +{slope:.1f} per doubling").format(slope=slope) + "  ", "muted"))
+    lines: list[Line] = [tuple(pieces)]
+    if apart:
+        names = ", ".join(point.name for point in apart)
+        lines.append(((_("◇ {names}: ceiling, outside the fit").format(names=names), "warning"),))
+    return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
 UNKNOWN = "–"
@@ -59,6 +60,14 @@ def signed(number: float | None, places: int = 1) -> str:
     if number is None:
         return UNKNOWN
     return f"{number:+.{places}f}".replace("-", "−")
+
+
+_ASCII_MINUS = re.compile(r"(?<![\w.)-])-(?=\d)")
+
+
+def with_minus(text: str) -> str:
+    """Words of the core, which keep to ASCII, with the minus sign that this app's numbers have."""
+    return _ASCII_MINUS.sub("−", text)
 
 
 def interval(low: float | None, high: float | None, places: int = 1) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,12 +18,15 @@ from elometer.tui.figures import (
     short,
     short_interval,
     signed,
+    with_minus,
 )
 from elometer.tui.fits import elo_interval, is_claim, resolved_word
 from elometer.tui.widgets.rows import Column, Row
 
 if TYPE_CHECKING:
     from elometer.rating.result import FitResult, StrategyFit
+    from elometer.runs.ceilings import Ceiling
+    from elometer.runs.result import Derived
 
 
 # A step of next to nothing would need astronomically many tasks; a longer number says no more.
@@ -136,12 +140,39 @@ def _cell(quantity: Quantity, row: StrategyFit, anchor: str) -> str:
     return quantity.cell(row)
 
 
-def sentences(fit: FitResult) -> list[tuple[str, str]]:
-    """What may be said of returns, what would resolve the rest, and what to beware of: (text, style)."""
+def sentences(fit: FitResult, beside: Derived | None = None) -> list[tuple[str, str]]:
+    """What may be said of returns and ceilings, what would resolve the rest, and warnings: (text, style)."""
+    warnings = beside.fit.warnings if beside and beside.fit else fit.warnings
     said = [(text, "") for text in fit.returns]
+    said += [(ceiling_text(fit, ceiling), "") for ceiling in (beside.ceilings if beside else ())]
     said += [(text, "muted") for row in fit.strategies if (text := _what_would_resolve(row))]
-    said += [(f"! {warning.message}", "warning") for warning in fit.warnings]
-    return said
+    said += [(f"! {warning.message}", "warning") for warning in warnings]
+    remarks = beside.remarks if beside else None
+    if remarks is not None:
+        elo = {row.strategy: row.elo for row in fit.strategies}
+        said += [(text, "") for text in (*remarks.exclusions.lines(elo), *remarks.observed.lines())]
+        if remarks.halves is not None and not remarks.halves.differ:
+            said.append((remarks.halves.line(), ""))
+    return [(with_minus(text), style) for text, style in said]
+
+
+def ceiling_text(fit: FitResult, ceiling: Ceiling) -> str:
+    """A ceiling in words, and where it is drawn."""
+    if ceiling_elo(fit, ceiling) is None:
+        return ceiling.line()
+    drawn = _("Drawn ◇ where its win rate of {rate} against {anchor} puts it.").format(
+        rate=decimal(ceiling.win_rate_vs_anchor, 3), anchor=fit.anchor
+    )
+    return f"{ceiling.line()} {drawn}"
+
+
+def ceiling_elo(fit: FitResult, ceiling: Ceiling) -> float | None:
+    """The Elo at which the anchor would lose to it as often as it did; None where one of both always won."""
+    rate = ceiling.win_rate_vs_anchor
+    anchor = next((row.elo for row in fit.strategies if row.strategy == fit.anchor), None)
+    if rate is None or not 0.0 < rate < 1.0 or anchor is None or fit.unit != "elo":
+        return None
+    return anchor + fit.elo_scale * math.log10(rate / (1.0 - rate))
 
 
 def _what_would_resolve(row: StrategyFit) -> str:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from elometer.runs.state import RATE_WINDOW_S, Lane, RunState
 from elometer.tui.verbs import Verbs, Watch
+
+if TYPE_CHECKING:
+    from elometer.runs.ceilings import Ceiling
+    from elometer.runs.result import Derived
 
 # A start that keeps to less than was asked (the key's boundary) never answers with the number asked for.
 CAP_PATIENCE_S = 5.0
@@ -50,6 +54,8 @@ class Session:
     rates: LaneRates = field(default_factory=LaneRates)
     version: int = 0
     fit: Any = None
+    beside: Derived | None = None  # ceilings, exclusions and the like, from a look at everything
+    beside_blocks: int = -1
     fit_error: str = ""
     fit_version: int = 0
     fit_blocks: int = -1  # blocks that were done when the fit was asked for
@@ -78,6 +84,7 @@ class Session:
         self.watch, self.state = watch, watch.state
         self.rates = LaneRates()
         self.fit, self.fit_error, self.fit_blocks, self.cap_wanted = None, "", -1, None
+        self.beside, self.beside_blocks = None, -1
         self.died = False
         self.version += 1
         self.fit_version += 1
@@ -96,6 +103,11 @@ class Session:
         return changed
 
     @property
+    def ceilings(self) -> tuple[Ceiling, ...]:
+        """Strategies that take no part in the fit, as of the last look at everything."""
+        return self.beside.ceilings if self.beside else ()
+
+    @property
     def fit_is_due(self) -> bool:
         """True where blocks were finished since the last fit was asked for."""
         return (
@@ -103,6 +115,11 @@ class Session:
             and self.state.blocks_done > 0
             and self.fit_blocks != self.state.blocks_done
         )
+
+    @property
+    def beside_is_due(self) -> bool:
+        """True where blocks were finished since the last look at what stands beside the fit."""
+        return self.fit is not None and self.beside_blocks != self.state.blocks_done
 
 
 def remaining_seconds(state: RunState, now: float) -> float | None:

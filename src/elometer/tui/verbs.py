@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from elometer.profiles.selftest import SelfTest
     from elometer.rating.result import FitResult
     from elometer.runs.live import LiveFit
+    from elometer.runs.result import Derived
     from elometer.runs.state import RunState
 
 
@@ -154,6 +155,12 @@ class Verbs:
                     return None
                 self._live = (folder, live)
             return self._live[1].update()
+
+    def current_result(self, folder: Path) -> Derived | None:
+        """The fit and all that stands beside it; None before the first outcome. Reads everything: seldom."""
+        from elometer.jobs.result import current_result
+
+        return current_result(folder)
 
     def checks(
         self, folder: Path | None, *, only: Sequence[str] = (), known: Mapping[str, Status] | None = None

@@ -12,12 +12,18 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.widget import Widget
 
+from elometer.core.errors import ElometerError
 from elometer.core.text import gettext as _
 from elometer.tui.curve import Curve
 from elometer.tui.fit_columns import FOUNDING, basis_text, fit_rows, pages, sentences
+from elometer.tui.provenance import source_lines, wrapped
 from elometer.tui.screens.pane import Pane
 from elometer.tui.widgets.lines import Line, Lines
 from elometer.tui.widgets.rows import Rows
+
+VIEW = Binding.Group(_("Views"), compact=True)
+# Cells that a dialog's border, padding and scroll bar take.
+FRAME = 5
 
 
 class FitPane(Pane):
@@ -32,13 +38,21 @@ class FitPane(Pane):
     `? no`: the data do not tell this step from none. The dotted grey line is best-of-n with a perfect
     selector, 120.4 Elo per doubling.
 
-    `m` shows further columns, `v` other choices, ranks and P(better), `t` each task, `s` all sentences.
+    `◇` is a ceiling: its choice looks at the grades, so it takes no part in the fit; it is drawn where its
+    win rate against the anchor puts it.
+
+    - `Enter` shows where the numbers of a row come from, `m` further columns, `s` all sentences
+    - `v` Elo under other choices, `t` each task, `b` which is better with what probability
+    - `r` ranks that are left open, `i` what the result hangs on: tasks, pairs, time
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("m", "more", _("More"), id="fit.more"),
-        Binding("v", "views(False)", _("Views"), id="fit.views"),
-        Binding("t", "views(True)", _("Tasks"), id="fit.tasks"),
         Binding("s", "sentences", _("Text"), id="fit.sentences"),
+        Binding("v", "view('sensitivity')", _("Choices"), group=VIEW, id="fit.sensitivity"),
+        Binding("t", "view('tasks')", _("Tasks"), group=VIEW, id="fit.tasks"),
+        Binding("b", "view('better')", _("Better"), group=VIEW, id="fit.better"),
+        Binding("r", "view('ranks')", _("Ranks"), group=VIEW, id="fit.ranks"),
+        Binding("i", "view('influence')", _("Influence"), group=VIEW, id="fit.influence"),
     ]
     DEFAULT_CSS = """
     FitPane {
@@ -59,11 +73,9 @@ class FitPane(Pane):
 
     def compose_body(self) -> Iterable[Widget]:
         columns = [quantity.column for quantity in FOUNDING]
-        table = Rows(columns, id="fit")
-        table.can_focus = True  # so that many strategies can be scrolled, and help knows where it is
         yield Container(
             Lines(id="fit-basis"),
-            table,
+            Rows(columns, cursor=True, id="fit"),
             Lines(id="sentence"),
             Curve(id="plot"),
             id="body",
@@ -91,7 +103,7 @@ class FitPane(Pane):
         if shown != self._shown:
             self._shown = shown
             self._fill(fit, width)
-        self.query_one(Curve).show(fit, session.fit_version, moving=session.running)
+        self.query_one(Curve).show(fit, session.ceilings, session.fit_version, moving=session.running)
 
     def _fill(self, fit: Any, width: int) -> None:
         sets = pages(width)
@@ -105,7 +117,9 @@ class FitPane(Pane):
         rows.set_columns([quantity.column for quantity in quantities])
         rows.set_rows(fit_rows(fit, quantities))
         said = [
-            ((part, style),) for text, style in sentences(fit) for part in textwrap.wrap(text, max(20, width))
+            ((part, style),)
+            for text, style in self._sentences(fit)
+            for part in textwrap.wrap(text, max(20, width))
         ]
         self.query_one("#sentence", Lines).set_lines(said)
 
@@ -114,28 +128,71 @@ class FitPane(Pane):
         if self.is_mounted:
             self.call_after_refresh(self.look)
 
+    def _sentences(self, fit: Any) -> list[tuple[str, str]]:
+        return sentences(fit, self.session.beside)
+
+    @property
+    def _dialog_width(self) -> int:
+        """Cells of a line in a dialog over this pane."""
+        return min(100, self.size.width * 96 // 100) - FRAME
+
     def action_sentences(self) -> None:
         """Everything that may be said of this fit, in one text."""
         from elometer.tui.screens.dialogs import TextDialog
 
         fit = self.session.fit
         if fit is not None:
-            width = min(94, self.size.width - 8)
-            lines = [part for text, _style in sentences(fit) for part in (*textwrap.wrap(text, width), "")]
+            width = self._dialog_width
+            lines = [
+                part for text, _style in self._sentences(fit) for part in (*textwrap.wrap(text, width), "")
+            ]
             self.app.push_screen(TextDialog(basis_text(fit), lines))
 
     @work(group="views", exclusive=True)
-    async def action_views(self, tasks: bool) -> None:
-        """What stands behind the fit: other choices, ranks, P(better), influence; or each task by itself."""
-        from elometer.tui.fit_views import task_lines, view_lines
+    async def action_view(self, name: str) -> None:
+        """One of the views of what stands behind the fit; computed in a thread."""
+        from elometer.tui.fit_views import VIEWS
         from elometer.tui.screens.dialogs import TextDialog
 
         fit = self.session.fit
         if fit is None:
             return
-        title = _("Each task by itself") if tasks else _("What stands behind the fit")
-        self.notify(_("Computing …"), timeout=1)
-        lines = await asyncio.to_thread(task_lines if tasks else view_lines, fit)
+        title, lines_of = VIEWS[name]
+        width = self._dialog_width
+        try:
+            lines = await asyncio.to_thread(lines_of, fit, width)
+        except ElometerError as fault:
+            self.own_app.say(fault)
+            return
+        lines = [part for line in lines for part in wrapped(line, width)]
+        await self.app.push_screen(TextDialog(title, lines))
+
+    def on_rows_chosen(self, message: Rows.Chosen) -> None:
+        self._show_source(message.key)
+
+    @work(group="views", exclusive=True)
+    async def _show_source(self, strategy: str) -> None:
+        """Where the numbers of a row come from."""
+        from elometer.tui.screens.dialogs import TextDialog
+
+        session = self.session
+        fit, folder = session.fit, session.folder
+        if fit is None or folder is None:
+            return
+        try:
+            totals = await asyncio.to_thread(
+                session.verbs.ledger_totals, folder / "token_ledger.jsonl", "strategy"
+            )
+        except (ElometerError, OSError) as fault:
+            self.own_app.say(fault)
+            return
+        spent = next((row for row in totals.rows if row.name == strategy), None)
+        lines = [
+            part
+            for line in source_lines(fit, strategy, spent, folder)
+            for part in wrapped(line, self._dialog_width)
+        ]
+        title = _("Where {strategy} comes from").format(strategy=strategy)
         await self.app.push_screen(TextDialog(title, lines))
 
     def action_more(self) -> None:

@@ -114,7 +114,7 @@ class RunPane(Pane):
             [provisional_title(session.fit, session.fit_error, session.state)]
         )
         self.query_one("#provisional", Rows).set_rows(provisional_rows(session.fit))
-        self.query_one(Curve).show(session.fit, session.fit_version, moving=session.running)
+        self.query_one(Curve).show(session.fit, session.ceilings, session.fit_version, moving=session.running)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         session = self.own_app.session

@@ -7,25 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from textual.reactive import reactive
 from textual_plot import AxisFormatter, HiResMode, PlotWidget
 
 from elometer.core.text import gettext as _
 from elometer.tui.figures import compact
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """Tokens, Elo and its interval; `low` and `high` are None where the data do not bound it."""
-
-    name: str
-    tokens: float
-    elo: float
-    low: float | None
-    high: float | None
-    resolved: bool
+from elometer.tui.widgets.points import Point
 
 
 class TokenAxis(AxisFormatter):
@@ -79,8 +67,13 @@ class EloPlot(PlotWidget):
             self._theme = theme
             super().notify_style_update()
 
-    def draw(self, points: Sequence[Point], elo_per_doubling: float, x_label: str) -> None:
-        """Draw the reference line first: what is drawn later covers what was drawn before."""
+    def draw(
+        self, points: Sequence[Point], apart: Sequence[Point], elo_per_doubling: float, x_label: str
+    ) -> None:
+        """Draw the reference line first: what is drawn later covers what was drawn before.
+
+        Points that stand `apart` are marked hollow and joined by no line.
+        """
         colours = {name: rich_colour(value) for name, value in self.app.theme_variables.items()}
         self.clear()
         self.set_x_formatter(TokenAxis())
@@ -89,11 +82,12 @@ class EloPlot(PlotWidget):
         if not points:
             return
         xs = [math.log10(point.tokens) for point in points]
-        left, right = min(xs), max(xs)
+        everywhere = [*xs, *(math.log10(point.tokens) for point in apart)]
+        left, right = min(everywhere), max(everywhere)
         pad = max(0.08 * (right - left), 0.1)
         self.set_xlimits(left - pad, right + pad)
-        lows = [point.elo if point.low is None else point.low for point in points]
-        highs = [point.elo if point.high is None else point.high for point in points]
+        lows = [point.elo if point.low is None else point.low for point in (*points, *apart)]
+        highs = [point.elo if point.high is None else point.high for point in (*points, *apart)]
         room = max(10.0, 0.08 * (max(highs) - min(lows)))
         self.set_ylimits(min(lows) - room, max(highs) + room)
         start = points[0]
@@ -116,6 +110,14 @@ class EloPlot(PlotWidget):
                 self._whiskers(
                     chosen, "●" if resolved else "○", colours["foreground" if resolved else "row-muted"]
                 )
+
+        if apart:
+            self.scatter(
+                [math.log10(point.tokens) for point in apart],
+                [point.elo for point in apart],
+                marker="◇",
+                marker_style=colours["warning"],
+            )
 
     def _whiskers(self, chosen: Sequence[tuple[float, Point]], marker: str, style: str) -> None:
         bounded = [
