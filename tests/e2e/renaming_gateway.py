@@ -15,11 +15,12 @@ MODEL = "m"
 
 
 class Renaming:
-    """An ASGI application that says another model's name in its n-th answer, as `name_of(n)` tells."""
+    """An ASGI application that says the name `name_of(n)` in its n-th answer, or fails where `fails(n)`."""
 
-    def __init__(self, app: Any, name_of: Callable[[int], str]) -> None:
+    def __init__(self, app: Any, name_of: Callable[[int], str], fails: Callable[[int], bool]) -> None:
         self.app = app
         self.name_of = name_of
+        self.fails = fails
         self.state = app.state
         self.calls = 0
 
@@ -28,6 +29,10 @@ class Renaming:
             await self.app(scope, receive, send)
             return
         self.calls += 1
+        if self.fails(self.calls):
+            await send({"type": "http.response.start", "status": 500, "headers": []})
+            await send({"type": "http.response.body", "body": b'{"error": {"message": "upstream broke"}}'})
+            return
         said = f'"model":"{self.name_of(self.calls)}"'.encode()
 
         async def renamed(message: Any) -> None:
@@ -40,14 +45,18 @@ class Renaming:
 
 
 @contextlib.contextmanager
-def gateway(name_of: Callable[[int], str] = lambda _n: MODEL, **options: Any) -> Iterator[str]:
+def gateway(
+    name_of: Callable[[int], str] = lambda _n: MODEL,
+    fails: Callable[[int], bool] = lambda _n: False,
+    **options: Any,
+) -> Iterator[str]:
     """Such a gateway on loopback; yields its root."""
     from elometer.core.limits import Boundary
     from elometer.gateway.demo.server import create_app, serve_in_thread
 
     options = {"latency": (0.005, 0.02), "rate_429": 0.0, **options}
     app = create_app(seed=7, keys={KEY: Boundary(allowed_models=(MODEL,), max_concurrency=8)}, **options)
-    with serve_in_thread(Renaming(app, name_of)) as url:  # type: ignore[arg-type]
+    with serve_in_thread(Renaming(app, name_of, fails)) as url:  # type: ignore[arg-type]
         yield url
 
 

@@ -142,6 +142,16 @@ def test_the_ceiling_stands_beside_the_fit(controls: Path) -> None:
     assert found["mean_score"] > fit["mean_scores"]["sample_8"]
 
 
+def test_the_founding_columns_are_read_back_from_a_table_with_a_ceiling(controls: Path) -> None:
+    place = Workspace(controls.parent.parent)
+    done = place.run("fit", "--table", controls / "elo_result.csv")
+    assert done.returncode == 0, done.stderr
+    assert "sample_8" in done.stdout
+    assert "oracle_8" not in done.stdout
+    planned = place.run("plan", controls, "--tokens", controls / "elo_result.csv", "--json")
+    assert json.loads(planned.stdout)["tokens_high"] > 0
+
+
 def test_a_random_choice_among_eight_is_no_better_than_one(controls: Path) -> None:
     records = [
         line

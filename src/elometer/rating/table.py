@@ -52,7 +52,9 @@ def table_from_csv(path: Path | str) -> list[TableRow]:
             ),
             fix=_("Name the columns strategy, total_tokens, elo."),
         )
-    points = [_point(path, reader.line_num, row) for row in reader if any(row.values())]
+    # A ceiling's row in elo_result.csv has no Elo: it stands outside the fit.
+    rows = (row for row in reader if any(row.values()) and row.get("role") != "ceiling")
+    points = [_point(path, reader.line_num, row) for row in rows]
     if not points:
         raise UsageError(
             _("{path}: no row under the header.").format(path=path), fix=_("Give one row per strategy.")
