@@ -114,6 +114,29 @@ def test_canaries_are_charged_to_nobody(watched: tuple[Workspace, Path]) -> None
     assert set(manifest(folder)["totals"]) == {"sample", "canary"}
 
 
+def test_a_canary_that_died_is_booked_and_asked_again(place: Workspace) -> None:
+    with gateway(latency=(0.4, 0.6)) as url:
+        spec = write_experiment(place, "bird", url, tasks=2, more="schedule: {canary_every: 1}")
+        folder = place.experiments / "bird"
+        process = place.start("run", spec, "--plain", TAOTOKEN_API_KEY=KEY)
+        while not any(
+            event["event"] == "call_sent" and event["strategy"] is None
+            for event in lines(folder / "events.jsonl")
+        ):
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.kill()
+        process.communicate()
+        done = place.run("run", spec, "--plain", TAOTOKEN_API_KEY=KEY)
+        assert done.returncode == 0, done.stderr
+    canaries = [line for line in lines(folder / "token_ledger.jsonl") if line["phase"] == "canary"]
+    assert sorted((line["run"], line["status"]) for line in canaries) in (
+        [(1, "cancelled"), (1, "ok"), (2, "ok")],
+        [(1, "cancelled"), (1, "ok"), (2, "cancelled"), (2, "ok")],
+    )
+    assert {line["error_class"] for line in canaries if line["status"] == "cancelled"} == {"process_died"}
+
+
 def test_halves_are_in_fit_and_report(watched: tuple[Workspace, Path]) -> None:
     place, folder = watched
     fit = json.loads((folder / "fit.json").read_text())

@@ -20,6 +20,7 @@ from elometer.runs import events as ev
 from elometer.runs.folder import ExperimentFolder
 from elometer.runs.journal import Outcome, Sample, latest_outcomes, read_lines
 from elometer.runs.served import STRANGER_FLAG
+from elometer.runs.stopping import REASON
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Booked:
 class Past:
     """What is on disk. `answers` by call_id; `attempts` is the highest attempt number by call_id.
 
-    `last_reason` is why the last start ended, empty where it was complete or died.
+    `last_rule` is the stop rule that ended the last start, empty where none did.
     """
 
     answers: dict[str, Sample] = field(default_factory=dict)
@@ -48,7 +49,7 @@ class Past:
     served: dict[str, Counter[str]] = field(default_factory=dict)
     starts: int = 0
     run_ids: set[str] = field(default_factory=set)
-    last_reason: str = ""
+    last_rule: str = ""
 
     def new_run_id(self, wanted: str) -> str:
         """The run_id as wanted, or with a number behind it: two starts may begin within one second."""
@@ -128,9 +129,9 @@ def _read_events(path: Path, past: Past, booked: set[tuple[str, int]]) -> None:
         if isinstance(event, ev.StartOpened):
             past.starts += 1
             past.run_ids.add(event.run_id)
-            past.last_reason = ""
-        elif isinstance(event, ev.StartEnded):
-            past.last_reason = event.reason
+            past.last_rule = ""
+        elif isinstance(event, ev.StartEnded) and event.reason == REASON:
+            past.last_rule = event.message.partition(":")[0]
         elif isinstance(event, ev.CallSent):
             sent[event.call_id, event.attempt] = event
     answered = {(sample.call_id, sample.attempt.attempt) for sample in past.answers.values()}

@@ -117,7 +117,7 @@ class Runner:
         try:
             for event in self._opening():
                 self.books.emit(event)
-            if self.past.last_reason == REASON:
+            if self.past.last_rule == "ci_halfwidth_elo":
                 # The same rule on the same blocks: what was narrow enough still is, and costs nothing to see.
                 await self._look(self._looks.done / len(self.order))
             async with asyncio.TaskGroup() as group:
