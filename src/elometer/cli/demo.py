@@ -138,7 +138,13 @@ def _afterwards(planted: PlantedDemo, *, err: bool) -> None:
     """What the ledger of the start tells: some faults can be seen nowhere else."""
     from elometer.cli.check import lines_of
     from elometer.jobs.planted import named_by_the_ledger
+    from elometer.jobs.why import highest, why
 
+    if not (planted.folder / "token_ledger.jsonl").exists():
+        return
     for row in named_by_the_ledger(planted.folder):
         for line in lines_of(row, verbose=True):
             click.echo(line, err=err)
+    strategy = highest(planted.folder)
+    click.echo(f"$ elometer why {planted.folder.name} {strategy}", err=err)
+    click.echo(why(str(planted.folder), strategy).conclusion, err=err)
