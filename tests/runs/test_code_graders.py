@@ -203,10 +203,24 @@ def test_faults_in_a_task_are_named(tmp_path: Path) -> None:
         with pytest.raises(SpecError) as caught:
             loaded(tmp_path, grader)
         assert word in " ".join(caught.value.lines()), grader
-    with pytest.raises(SpecError, match="outside"):
-        loaded(tmp_path, "exact", files=["/etc/hostname"])
+    for name in ("/etc/hostname", str(tmp_path / "tasks.jsonl"), "../up.csv", "sub/../tasks.jsonl"):
+        with pytest.raises(SpecError, match="outside"):
+            loaded(tmp_path, "exact", files=[name])
     with pytest.raises(SpecError, match="direction"):
         loaded(tmp_path, "exact", direction="min")
+
+
+@pytest.mark.parametrize("name", ["samples.jsonl", "archive/x.csv", "tasks.jsonl"])
+def test_a_tasks_file_may_not_become_a_file_of_the_experiment(tmp_path: Path, name: str) -> None:
+    (tmp_path / "archive").mkdir()
+    (tmp_path / name).write_text("{}")
+    for more in (
+        {"files": [name]},
+        {"grader": {"type": "command", "argv": ["cat", name]}},
+        {"prompt": None, "prompt_file": name},
+    ):
+        with pytest.raises(SpecError, match="of the experiment itself"):
+            loaded(tmp_path, **{"grader": "exact", **more})
 
 
 def test_leaving_at_once_ends_the_children(tmp_path: Path) -> None:

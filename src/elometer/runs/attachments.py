@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from elometer.core.text import gettext as _
+from elometer.runs.folder import OWN_NAMES
 from elometer.runs.graders import GraderSpec
 from elometer.runs.graders.code import ANSWER_FILE, TASK_FILE, CodeGrader, Surroundings
 from elometer.runs.graders.read import GraderFault, files_of
@@ -25,16 +26,24 @@ def listed_files(folder: Path, given: Any) -> tuple[str, ...]:
     if not isinstance(given, list) or not all(isinstance(name, str) and name for name in given):
         raise GraderFault(_("files must be a list of paths."), _('Write ["data/items.csv"].'))
     for name in given:
-        _inside(folder, name)
+        refuse_misplaced(folder, name)
         if name in (ANSWER_FILE, TASK_FILE):
             message = _("{name} is what a grader finds the answer or the task under.").format(name=name)
             raise GraderFault(message, _("Give the file another name."))
     return tuple(dict.fromkeys(given))
 
 
-def _inside(folder: Path, name: str) -> None:
-    path = (folder / name).resolve()
-    if not path.is_relative_to(folder.resolve()):
+def refuse_misplaced(folder: Path, name: str) -> None:
+    """Refuse a name that its copy in another folder would not have, or that a start writes to.
+
+    Raises GraderFault, also where there is no such file.
+    """
+    path, parts = (folder / name).resolve(), Path(name).parts
+    if parts and parts[0] in OWN_NAMES:
+        raise GraderFault(
+            _("{name} is a file of the experiment itself.").format(name=name), _("Give it another name.")
+        )
+    if Path(name).is_absolute() or ".." in parts or not path.is_relative_to(folder.resolve()):
         raise GraderFault(
             _("{name} lies outside the experiment's folder.").format(name=name),
             _("Move it into the folder."),
@@ -49,17 +58,21 @@ def own_files(folder: Path, grader: GraderSpec) -> tuple[str, ...]:
     named = files_of(grader)
     if grader.type == "python":
         for name in named:
-            _inside(folder, name)
+            refuse_misplaced(folder, name)
         return named
     inside = folder.resolve()
-    return tuple(
+    found = tuple(
         name
         for name in named
         if "{" not in name
         and not Path(name).is_absolute()
-        and (found := (folder / name).resolve()).is_relative_to(inside)
-        and found.is_file()
+        and ".." not in Path(name).parts
+        and (path := (folder / name).resolve()).is_relative_to(inside)
+        and path.is_file()
     )
+    for name in found:
+        refuse_misplaced(folder, name)
+    return found
 
 
 def surrounded(

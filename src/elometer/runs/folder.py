@@ -5,6 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+# What a start writes or keeps here; files of tasks are copied beside them and may not bear these names.
+OWN_NAMES = frozenset(
+    {
+        "experiment.yaml",
+        "experiment.resolved.yaml",
+        "tasks.jsonl",
+        "token_ledger.jsonl",
+        "samples.jsonl",
+        "events.jsonl",
+        "outcomes.jsonl",
+        "pairwise_records.jsonl",
+        "elo_result.csv",
+        "fit.json",
+        "control.json",
+        "start.log",
+        "raw",
+        "archive",
+    }
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ExperimentFolder:

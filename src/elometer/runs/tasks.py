@@ -15,7 +15,7 @@ import msgspec
 from elometer.core.attempt import Message
 from elometer.core.errors import SpecError
 from elometer.core.text import gettext as _
-from elometer.runs.attachments import listed_files, own_files, surrounded
+from elometer.runs.attachments import listed_files, own_files, refuse_misplaced, surrounded
 from elometer.runs.graders import Extract, GraderSpec, has_canonical_answer
 from elometer.runs.graders.read import GraderFault, read_extract, read_grader
 from elometer.runs.spec import Experiment
@@ -228,6 +228,8 @@ def _with_surroundings(task: Task, line: TaskLine) -> Task:
     )
     own = [name for one in (grader, verify) if one is not None for name in own_files(folder, one)]
     prompt_file = [line.data["prompt_file"]] if line.data.get("prompt_file") else []
+    if prompt_file:
+        _checked(line, "prompt_file", lambda: refuse_misplaced(folder, prompt_file[0]))
     attachments = tuple(dict.fromkeys((*prompt_file, *files, *own)))
     return replace(task, grader=grader, verify=verify, attachments=attachments)
 
