@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import random
 import signal
 import time
 from collections import Counter, defaultdict
@@ -92,6 +93,48 @@ def test_a_killed_start_resumes_in_the_middle_of_a_chain(place: Workspace) -> No
         }
 
     assert seeds("chain") == seeds("whole")
+    assert pairs(folder) == pairs(place.experiments / "whole")
+
+
+def pairs(folder: Path) -> list[dict[str, Any]]:
+    return [{**record, "experiment_id": ""} for record in lines(folder / "pairwise_records.jsonl")]
+
+
+@pytest.mark.slow
+def test_fifteen_kills_among_rounds_verifiers_and_canaries(place: Workspace) -> None:
+    """Same pairs as an undisturbed start, no answered call made again, no call without a line."""
+    strategies = "strategies: [sample_1, rounds_3, {name: checked_3, samples: 3, select: verifier}, oracle_2]"
+    more = "seed: 9\nschedule: {canary_every: 3}"
+    chance = random.Random(20261129)
+    with gateway(latency=(0.02, 0.08)) as url:
+        for name in ("calm", "shaken"):
+            spec = write_experiment(place, name, url, strategies=strategies, tasks=10, runs=2, more=more)
+            (spec.parent / "visible.py").write_text("def grade(answer, task):\n    return len(answer)\n")
+            tasks = lines(spec.parent / "tasks.jsonl")
+            for task in tasks:
+                task["verify"] = {"type": "python", "file": "visible.py"}
+            (spec.parent / "tasks.jsonl").write_text("".join(json.dumps(task) + "\n" for task in tasks))
+            folder = place.experiments / name
+            for _kill in range(15 if name == "shaken" else 0):
+                process = place.start("run", spec, "--plain", TAOTOKEN_API_KEY=KEY)
+                before = len(lines_so_far(folder))
+                while process.poll() is None and len(lines_so_far(folder)) == before:
+                    time.sleep(0.01)
+                time.sleep(chance.uniform(0, 0.3))
+                process.send_signal(signal.SIGKILL)
+                process.communicate()
+            done = place.run("run", spec, "--plain", TAOTOKEN_API_KEY=KEY)
+            assert done.returncode == 0, done.stderr
+    assert pairs(folder) == pairs(place.experiments / "calm")
+    whole = finals(folder)
+    assert set(Counter(line["call_id"] for line in whole).values()) == {1}
+    assert len(whole) == 20 * (1 + 3 + 3 + 2) + 7
+    sent = {
+        (event["call_id"], event["attempt"])
+        for event in lines(folder / "events.jsonl")
+        if event["event"] == "call_sent"
+    }
+    assert sent <= {(line["call_id"], line["attempt"]) for line in lines(folder / "token_ledger.jsonl")}
 
 
 def lines_so_far(folder: Path) -> list[bytes]:
