@@ -28,8 +28,7 @@ from elometer.boundary.book import AccountBook
 from elometer.core.attempt import Attempt
 from elometer.gateway.demo.experiment import demo_experiment
 from elometer.ledger.reader import read_attempts
-from elometer.runs.calls import StartFacts, budget_charge, sample_call, worst_case
-from elometer.runs.plan import block_order, call_order
+from elometer.runs.calls import StartFacts, all_calls, budget_charge, worst_case
 from elometer.runs.spec import Experiment, load_experiment
 from elometer.runs.tasks import load_tasks
 
@@ -105,16 +104,10 @@ class Memory:
 def worst_cases(experiment: Experiment, folder: Path) -> dict[str, int]:
     """What an attempt of each call was reserved at."""
     tasks = load_tasks(experiment, folder)
-    known = {task.id: task for task in tasks}
     facts = StartFacts(
         run_id="", origin="live", pid=0, host="", gateway="", key_label="", key_fp="", profile=None
     )
-    found = {}
-    for block in block_order(experiment, tasks):
-        for position, (strategy, number) in enumerate(call_order(experiment, block)):
-            call = sample_call(experiment, known[block.task], block, strategy, number, position, facts)
-            found[call.call_id] = worst_case(call)
-    return found
+    return {call.call_id: worst_case(call) for call in all_calls(experiment, tasks, facts)}
 
 
 def account_tokens(place: Workspace, key_fp: str) -> int:
