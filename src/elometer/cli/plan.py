@@ -37,6 +37,11 @@ def plan(file: Path, tokens: Path | None, as_json: bool) -> None:
 
         click.echo(json.dumps(asdict(made), ensure_ascii=False, indent=2))
         return
+    print_plan(made)
+
+
+def print_plan(made: Plan) -> None:
+    """What it will take, what it can show, and the findings."""
     for name, value in _rows(made):
         click.echo(f"{name:<22}{value}")
     for finding in made.findings:

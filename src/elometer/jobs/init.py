@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from elometer.core import paths
@@ -20,14 +22,14 @@ _EXPERIMENT = """\
 experiment_id: {experiment_id}
 
 taotoken:                         # the gateway; the block may also be called `gateway`
-  base_url: https://taotoken.net/api   # its root: no trailing slash, no /v1, no query
-  key_label: bt-eval-sample-k     # a name for the key, never the key itself
-  key_env: TAOTOKEN_API_KEY       # the variable that holds the key
+  base_url: {base_url}   # its root: no trailing slash, no /v1, no query
+  key_label: {key_label:<21}# a name for the key, never the key itself
+  key_env: {key_env:<23}# the variable that holds the key
   key_boundary:                   # what the provider allows this key, held to here as well
     allowed_models:
-      - your-agent-model          # only what this experiment needs
-    daily_budget_tokens: 200000   # spent tokens a day, planned with 20 % headroom
-    max_concurrency: 4            # calls in flight at once: 4 or 8, not 32
+      - {model:<26}# only what this experiment needs
+    daily_budget_tokens: {daily_budget_tokens:<9}# spent tokens a day, planned with 20 % headroom
+    max_concurrency: {max_concurrency:<13}# calls in flight at once: 4 or 8, not 32
     # expires_at: 2027-01-31      # the end of that day
   timezone: UTC                   # in which the day of the budget begins
 
@@ -60,7 +62,31 @@ _TASKS = r"""{"id":"task-a","prompt":"A tram leaves every 12 minutes, the first 
 """  # noqa: E501
 
 
-def init(folder: Path | None = None) -> list[Path]:
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What a first experiment names; the defaults are placeholders and the founding values."""
+
+    base_url: str = "https://taotoken.net/api"
+    model: str = "your-agent-model"
+    key_env: str = "TAOTOKEN_API_KEY"
+    key_label: str = "bt-eval-sample-k"
+    daily_budget_tokens: int = 200_000
+    max_concurrency: int = 4
+
+    def as_yaml(self) -> dict[str, object]:
+        """The values as YAML holds them: quoted where a bare word would read as something else."""
+        return {
+            name: json.dumps(value) if isinstance(value, str) and not _is_plain(value) else value
+            for name, value in asdict(self).items()
+        }
+
+
+def _is_plain(text: str) -> bool:
+    reserved = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")
+    return re.fullmatch(r"[A-Za-z][\w./:-]*\w", text) is not None and text.lower() not in reserved
+
+
+def init(folder: Path | None = None, answers: Answers | None = None) -> list[Path]:
     """Write experiment.yaml and tasks.jsonl into a folder (default: a new one in the workspace).
 
     The folder is 0700 where it is new, the files are 0600. Nothing is ever overwritten: raises UsageError
@@ -69,7 +95,7 @@ def init(folder: Path | None = None) -> list[Path]:
     target = folder or _new_folder()
     files = {
         target / EXPERIMENT_FILE: _EXPERIMENT.format(
-            experiment_id=_id_of(target), file=target / EXPERIMENT_FILE
+            experiment_id=_id_of(target), file=target / EXPERIMENT_FILE, **(answers or Answers()).as_yaml()
         ),
         target / TASKS_FILE: _TASKS,
     }
