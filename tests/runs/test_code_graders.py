@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from elometer.core.errors import SpecError
-from elometer.runs.graders import Grade, grade
+from elometer.runs.graders import Grade, child, grade
 from elometer.runs.graders.child import CHILDREN, Children, Limits, run_limited
 from elometer.runs.spec import load_experiment
 from elometer.runs.tasks import Task, load_tasks
@@ -221,6 +221,17 @@ def test_a_tasks_file_may_not_become_a_file_of_the_experiment(tmp_path: Path, na
     ):
         with pytest.raises(SpecError, match="of the experiment itself"):
             loaded(tmp_path, **{"grader": "exact", **more})
+
+
+def test_namespaces_that_cannot_be_used_are_left_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a security module takes the capabilities of a new namespace away."""
+    source = child.LAUNCHER.read_text().replace("/proc/self/{name}", "/proc/self/no-such-{name}")
+    (tmp_path / "launcher.py").write_text(source)
+    monkeypatch.setattr(child, "LAUNCHER", tmp_path / "launcher.py")
+    found = judged(tmp_path, "import os\ndef grade(answer, task):\n    return os.system('true; true') == 0\n")
+    assert (found.score, found.isolation) == (1, "rlimit")
 
 
 def test_leaving_at_once_ends_the_children(tmp_path: Path) -> None:

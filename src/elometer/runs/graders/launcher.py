@@ -1,9 +1,9 @@
 """What stands between elometer and a grader's code: a process that limits itself, then becomes the grader.
 
-Run as a script with `-I`, never imported: it knows nothing of elometer, so nothing of it can leak. Its first
-argument is a JSON object: `limits`, `report` (a descriptor on which it says how far it got) and either `argv`
-or `python` (a grader's file with `grade(answer, task)`). A process that cannot be started or a grader that
-raises ends with FAILED; what it printed last on stderr says why.
+Run as a script with `-I`: it imports nothing of elometer, so nothing of it can leak. Its first argument is a
+JSON object: `limits`, `report` (a descriptor on which it says how far it got), `isolate`, and either `argv` or
+`python` (a grader's file with `grade(answer, task)`). A process that cannot be started and a grader that raises
+end with FAILED; what was printed last on stderr says why.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sys
 from typing import Any
 
 FAILED = 113
+HALF_WAY = b"half-way"  # namespaces were made and cannot be used: start again without them
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
 
@@ -24,7 +25,7 @@ PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
 def main(job: dict[str, Any]) -> None:
     """Isolate, limit, and become the grader; does not return."""
     _die_with_parent()
-    isolated = _isolate()
+    isolated = job["isolate"] and _isolate(job["report"])
     os.write(job["report"], b"rlimit+nonet" if isolated else b"rlimit")
     os.close(job["report"])
     if isolated:
@@ -47,12 +48,15 @@ def _die_with_parent() -> None:
         return  # not Linux: the process group's end is all there is
 
 
-def _isolate() -> bool:
+def _isolate(report: int) -> bool:
     """A network without interfaces and process numbers of one's own, where the kernel allows it."""
     user, group = os.getuid(), os.getgid()
     try:
         if ctypes.CDLL(None).unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWPID) != 0:
             return False
+    except (OSError, AttributeError):
+        return False
+    try:
         # Without a map, files would belong to nobody.
         for name, line in (
             ("setgroups", "deny"),
@@ -61,8 +65,9 @@ def _isolate() -> bool:
         ):
             with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123  # a script without imports to spare
                 file.write(line)
-    except (OSError, AttributeError):
-        return False
+    except OSError:
+        os.write(report, HALF_WAY)
+        os._exit(FAILED)
     return True
 
 
