@@ -1,9 +1,9 @@
 """What stands between elometer and a grader's code: a process that limits itself, then becomes the grader.
 
 Run as a script with `-I`: it imports nothing of elometer, so nothing of it can leak. Its first argument is a
-JSON object: `limits`, `report` (a descriptor on which it says how far it got), `isolate`, and either `argv` or
-`python` (a grader's file with `grade(answer, task)`). A process that cannot be started and a grader that raises
-end with FAILED; what was printed last on stderr says why.
+JSON object: `limits`, `report` (a descriptor on which it says how far it got), `isolate`, and `argv` or
+`python` (a grader's file with `grade(answer, task)`). A process that cannot be started and a grader that
+raises end with FAILED; what was printed last on stderr says why.
 """
 
 from __future__ import annotations
