@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import msgspec
+import pytest
 import tui_story
+from tui_stand_ins import made_up_fit
 
 from elometer.runs import events as ev
+from elometer.runs.exclusions import Exclusions
+from elometer.runs.result import Derived
 from elometer.runs.state import Lane, RunState, fold_all
-from elometer.tui.lanes import header_lines, lane_rows, phase_text
+from elometer.tui.lanes import (
+    exclusion_lines,
+    gauge,
+    growth_lines,
+    header_lines,
+    held_by_stranger,
+    lane_rows,
+    phase_text,
+    spent_today,
+)
 from elometer.tui.session import LaneRates, remaining_seconds
 
 
@@ -112,3 +127,93 @@ def test_other_names_that_answer_are_said() -> None:
     assert "m is answered by m-2026-11-01" in text(known)
     own = fold_all([ev.Served(at=tui_story_at(), model_requested="m", names=("m",), how="given")], state)
     assert "answered by" not in text(own)
+
+
+def gate(**fields: object) -> ev.GateChanged:
+    return ev.GateChanged(at=tui_story_at(), in_flight=2, limit=4, waiting=0, **fields)
+
+
+def test_budget_shows_what_calls_in_flight_hold_back() -> None:
+    state, _ = told(14.0)
+    own = 5_000 + state.spent_tokens
+    held = fold_all([gate(reserved_tokens=20_000, spent_today=own)], state)
+    line = next(line for line in header_lines(held, 0.0, 80) if "budget" in line[0][0])
+    assert f"spent {own:,}" in line[0][0]
+    assert "reserved 20.0k" in line[0][0]
+    assert "▒" in line[2][0]
+    nearly = fold_all([gate(reserved_tokens=180_000, spent_today=own)], state)
+    line = next(line for line in header_lines(nearly, 0.0, 80) if "budget" in line[0][0])
+    assert line[1][1] == "warning"
+
+
+def test_spent_is_the_keys_over_all_starts_and_begins_anew_with_its_day() -> None:
+    state, _ = told(14.0)
+    own = 5_000 + state.spent_tokens
+    assert spent_today(state) == own
+    assert spent_today(fold_all([gate(spent_today=own + 7_000)], state)) == own + 7_000  # others spent too
+    assert spent_today(fold_all([gate(spent_today=own - 100)], state)) == own  # told before the last answers
+    assert spent_today(fold_all([gate(spent_today=300)], state)) == 300  # midnight in the key's time zone
+
+
+@pytest.mark.parametrize(
+    ("spent", "reserved", "bar"),
+    [
+        (0.0, 0.0, "──────────"),
+        (0.5, 0.2, "━━━━━▒▒───"),
+        (0.5, 0.001, "━━━━━▒────"),
+        (0.9, 0.4, "━━━━━━━━━▒"),
+        (1.2, 0.1, "━━━━━━━━━━"),
+    ],
+)
+def test_gauge_is_whole(spent: float, reserved: float, bar: str) -> None:
+    assert "".join(gauge(spent, reserved, 10)) == bar
+
+
+def test_permits_are_told_only_where_others_share_the_key() -> None:
+    state, _ = told(14.0)
+    assert "other process" not in text(fold_all([gate(permits=4, others=0)], state))
+    assert "1 other process leaves 2" in text(fold_all([gate(permits=2, others=1)], state))
+
+
+def test_an_accepted_name_is_no_stranger_any_more() -> None:
+    state, _ = told(14.0, stranger=True)
+    paused = fold_all([ev.Control(at=tui_story_at(), state="paused", limit=4, why="stranger")], state)
+    assert held_by_stranger(paused)
+    assert "A takes the name for right" in text(paused)
+    accepted = ev.Served(
+        at=tui_story_at(), model_requested="make-believe-1", names=("someone-else-9",), how="accepted"
+    )
+    known = fold_all([accepted], paused)
+    assert not held_by_stranger(known)
+    assert "STRANGER" not in text(known)
+
+
+def test_growth_of_prompts_is_the_mean_of_each_round() -> None:
+    state, _ = told(1.0)
+    assert growth_lines(state) == []
+    ended = [
+        ev.AttemptEnded(
+            at=tui_story_at(), call_id=f"r{number}-{n}", strategy="sample_4", attempt=1, final=True, status="ok",
+            model="m", round=number, prompt_tokens=prompt, completion_tokens=5,
+        )
+        for number, n, prompt in ((1, 0, 100), (1, 1, 200), (2, 0, 900))
+    ]  # fmt: skip
+    ((words, _style),) = growth_lines(fold_all(ended, state))[0]
+    assert words == "sample_4: prompt tokens by round  1: 150  2: 900"
+
+
+def test_excluded_blocks_stand_with_the_bounds_of_what_they_could_move() -> None:
+    fit = made_up_fit()
+    names = [row.strategy for row in fit.strategies]
+    found = Exclusions(
+        {"sample_16": {"timeout": 3}}, {}, dict.fromkeys(names, 72), "Fisher", 0.01,
+        dict.fromkeys(names, 1000.0), dict.fromkeys(names, 990.0),
+    )  # fmt: skip
+    beside = Derived([], fit, "", (), SimpleNamespace(exclusions=found))
+    lines = exclusion_lines(beside, 60)
+    said = " ".join(words for ((words, _style),) in lines)
+    assert "sample_16 3 of 72 (timeout 3)" in said
+    assert "[990, 1000]" in said
+    assert {style for ((_words, style),) in lines} == {"warning"}
+    assert max(len(words) for ((words, _style),) in lines) <= 60
+    assert exclusion_lines(None, 60) == []

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 import tui_story
 from conftest import MakeApp
-from test_panes import settle
+from test_panes import settle, wait_for
 from tui_stand_ins import StandIns
 
 from elometer.core.errors import UsageError
+from elometer.runs import events as ev
 from elometer.tui.app import ElometerApp
+from elometer.tui.screens.dialogs import Question
 from elometer.tui.widgets.bars import StatusBar
 from elometer.tui.widgets.hint import Hint
 from elometer.tui.widgets.lines import Lines
@@ -202,3 +204,29 @@ async def test_a_start_whose_process_is_gone_is_shown_as_died_and_can_go_on(
         await pilot.press("p", "x", "R")
         await settle(pilot)
         assert stand_ins.asked == [("run", story_folder)]
+
+
+async def test_a_strangers_name_is_accepted_after_a_question_only(
+    make_app: MakeApp, tmp_path: Path, stand_ins: StandIns
+) -> None:
+    moments = list(tui_story.story(stranger=True))
+    folder = tui_story.write_story(tmp_path / "work" / "demo", iter(moments), until=14)
+    pause = ev.Control(at="2026-11-29T12:00:14.000Z", state="paused", limit=4, why="stranger")
+    with (folder / "events.jsonl").open("ab") as file:
+        file.write(ev.encode(pause) + b"\n")
+    app = make_app(folder)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("p")  # a pause for this reason is not lifted without the question
+        await settle(pilot)
+        assert stand_ins.asked == []
+        await pilot.press("A")
+        await wait_for(pilot, Question)
+        await pilot.press("n")
+        await settle(pilot)
+        assert stand_ins.asked == []
+        await pilot.press("A")
+        await wait_for(pilot, Question)
+        await pilot.press("y")
+        await settle(pilot)
+        assert stand_ins.asked == [("state", "running")]

@@ -137,13 +137,21 @@ class BlockEnded(Event, frozen=True, kw_only=True, tag="block_ended"):
 
 
 class GateChanged(Event, frozen=True, kw_only=True, tag="gate_changed"):
-    """Calls wait, or no longer wait, and why. `closed_for_s` is 0 when open."""
+    """Calls wait, or no longer wait, and why. `closed_for_s` is 0 when open.
+
+    Of the key's account: tokens that this start has reserved for calls without a bill, tokens spent today by
+    all starts, calls in flight that other processes (`others` of them) leave to this one.
+    """
 
     in_flight: int
     limit: int
     waiting: int
     closed_for_s: float = 0.0
     why: str = ""
+    reserved_tokens: int = 0
+    spent_today: int | None = None
+    permits: int | None = None
+    others: int = 0
 
 
 class Stranger(Event, frozen=True, kw_only=True, tag="stranger"):

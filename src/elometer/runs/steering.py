@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from elometer.boundary.account import KeyAccount
 from elometer.core.clock import timestamp
 from elometer.runs import control
@@ -16,6 +18,7 @@ from elometer.runs.books import Books
 from elometer.runs.gates import Gates
 
 POLL_S = 0.25
+GAUGE_STEPS = 200
 
 
 @dataclass(slots=True)
@@ -96,7 +99,24 @@ class Steering:
 
     def _show_gates(self) -> None:
         for number, change in enumerate(self.gates.changes(time.monotonic())):
-            shape = (change.limit, change.in_flight, change.closed_for_s > 0, change.why)
+            shape = (change.limit, change.in_flight, change.closed_for_s > 0, change.why, *self._money())
             if self._shown.get(number) != shape:
                 self._shown[number] = shape
-                self.books.emit(change)
+                self.books.emit(self._with_account(change))
+
+    def _money(self) -> tuple[int, ...]:
+        """The account as coarsely as a gauge shows it, so that no event is written for a token."""
+        account = self.account
+        step = max(1, (account.budget or 0) // GAUGE_STEPS)
+        reserved = 0 if account.budget is None else account.reserved // step
+        return reserved, account.spent // step if account.budget else 0, account.permits, account.others
+
+    def _with_account(self, change: ev.GateChanged) -> ev.GateChanged:
+        account = self.account
+        return msgspec.structs.replace(
+            change,
+            reserved_tokens=account.reserved,
+            spent_today=account.spent,
+            permits=account.permits,
+            others=account.others,
+        )

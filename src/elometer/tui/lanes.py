@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from elometer.core.natural import natural_key
 from elometer.core.text import gettext as _
 from elometer.core.text import ngettext
 from elometer.runs.state import Lane, RunState
-from elometer.tui.figures import UNKNOWN, bar, compact, count, count_in, decimal, duration, share
+from elometer.tui.figures import (
+    EMPTY,
+    FULL,
+    UNKNOWN,
+    bar,
+    compact,
+    count,
+    count_in,
+    decimal,
+    duration,
+    share,
+    with_minus,
+)
 from elometer.tui.session import LaneRates, remaining_seconds
 from elometer.tui.widgets.lines import Line, Piece, fit_cells
 from elometer.tui.widgets.rows import Column, Row
 
+if TYPE_CHECKING:
+    from elometer.runs.result import Derived
+
 BAR_CELLS = 20
+HELD = "▒"
 COLUMNS = (
     Column("strategy", _("strategy"), 10, "left", grow=8),
     Column("calls", _("calls"), 9),
@@ -29,7 +48,7 @@ COLUMNS = (
     Column("bar", "", BAR_CELLS, "left", drop=9),
 )
 
-WIDE_WORDS = 56  # cells of the words before a bar, so that bars stand under one another
+WIDE_WORDS = 60  # cells of the words before a bar, so that bars stand under one another
 LONGEST_BAR = 40
 NEARLY_SPENT = 0.9
 
@@ -129,18 +148,49 @@ def _with_bar(words: str, fraction: float, width: int, style: str) -> Line:
 
 
 def _budget(state: RunState, width: int) -> Line:
-    opened = state.opened
+    """What is spent of the key's day, and what calls in flight hold back of it."""
+    opened, budget = state.opened, state.opened.budget_tokens if state.opened else None
     if opened is None:
         return ()
-    if state.budget_share is None or not opened.budget_tokens:
-        return ((" " + _("budget not set, spent {spent}").format(spent=count(state.spent_tokens)), "muted"),)
-    words = _("budget {share} of {budget} today, spent {spent}").format(
-        share=share(state.budget_share),
-        budget=count(opened.budget_tokens),
-        spent=count(opened.spent_today + state.spent_tokens),
-    )
-    style = "warning" if state.budget_share >= NEARLY_SPENT else "bar"
-    return _with_bar(words, state.budget_share, width, style)
+    spent = spent_today(state)
+    reserved = state.gate.reserved_tokens if state.gate and not state.ended else 0
+    if not budget:
+        return ((" " + _money(spent, 0, reserved, count), "muted"),)
+    cells = min(WIDE_WORDS, width - 12)
+    words = _money(spent, budget, reserved, count)
+    if len(words) > cells:
+        words = _money(spent, budget, reserved, compact)
+    done, booked = gauge(spent / budget, reserved / budget, min(LONGEST_BAR, width - cells - 4))
+    style = "warning" if (spent + reserved) / budget >= NEARLY_SPENT else "bar"
+    return ((" " + fit_cells(words, cells) + "  ", ""), (done, style), (booked, "muted"))
+
+
+def _money(spent: int, budget: int, reserved: int, show: Callable[[float | None], str]) -> str:
+    text = _("budget not set, spent {spent} today").format(spent=show(spent))
+    if budget:
+        text = _("budget {share} of {budget} today: spent {spent}").format(
+            share=share(spent / budget), budget=show(budget), spent=show(spent)
+        )
+    return text + (_(", reserved {n}").format(n=compact(reserved)) if reserved else "")
+
+
+def spent_today(state: RunState) -> int:
+    """Tokens of the key's day: what the account last told, or more where this start has booked more since."""
+    opened, told = state.opened, state.gate.spent_today if state.gate else None
+    if opened is None:
+        return 0
+    own = opened.spent_today + state.spent_tokens
+    if told is None:
+        return own
+    # Less than at the beginning: a new day has begun for the key since.
+    return told if told < opened.spent_today else max(told, own)
+
+
+def gauge(spent: float, reserved: float, width: int) -> tuple[str, str]:
+    """A bar of `width` cells: the part that is spent, then what is reserved (`▒`) and what is left."""
+    full = round(max(0.0, min(1.0, spent)) * width)
+    held = min(width - full, round(max(0.0, reserved) * width) or (1 if reserved > 0 else 0))
+    return FULL * full, HELD * held + EMPTY * (width - full - held)
 
 
 def _concurrency(state: RunState, cap_wanted: int | None) -> Line:
@@ -149,6 +199,10 @@ def _concurrency(state: RunState, cap_wanted: int | None) -> Line:
     if cap_wanted is not None and cap_wanted != cap:
         text += " " + _("(asked for {cap})").format(cap=cap_wanted)
     pieces: list[Piece] = [(text, "")]
+    gate = state.gate
+    if gate and gate.others and gate.permits is not None and not state.ended:
+        words = ngettext("{n} other process leaves {m}", "{n} other processes leave {m}", gate.others)
+        pieces.append(("  " + words.format(n=gate.others, m=gate.permits), "warning"))
     queued = state.gate.waiting if state.gate and not state.ended else 0
     if queued:
         pieces.append(("  " + _("queued {n}").format(n=queued), ""))
@@ -191,17 +245,54 @@ def _served(state: RunState) -> list[Line]:
     ]
 
 
-def _strangers(state: RunState) -> list[Line]:
+def waiting_strangers(state: RunState) -> Counter[tuple[str, str]]:
+    """(asked, served) of the names that nobody has accepted, with the calls they answered."""
     seen = Counter((stranger.model_requested, stranger.model_served) for stranger in state.strangers)
+    return Counter(
+        {
+            (asked, served): n
+            for (asked, served), n in seen.items()
+            if served not in state.served.get(asked, ())
+        }
+    )
+
+
+def _strangers(state: RunState) -> list[Line]:
+    lines: list[Line] = []
+    for (asked, served), n in waiting_strangers(state).most_common(2):
+        calls = ngettext("{n} call", "{n} calls", n).format(n=n)
+        words = _("STRANGER: {served} answered for {asked} ({calls})")
+        lines.append(((" " + words.format(served=served, asked=asked, calls=calls), "error"),))
+    if lines and held_by_stranger(state):
+        lines.append(((" " + _("Paused: A takes the name for right and goes on, x stops."), "error"),))
+    return lines
+
+
+def held_by_stranger(state: RunState) -> bool:
+    """True while a start waits for a word on a name that nobody asked for."""
+    return state.phase == "paused" and state.reason == "stranger" and bool(waiting_strangers(state))
+
+
+def growth_lines(state: RunState) -> list[Line]:
+    """Mean prompt tokens of an answer, round by round, of the strategies that have rounds."""
+    lines: list[Line] = []
+    for name in sorted(state.lanes, key=natural_key):
+        growth = state.lanes[name].prompt_growth
+        if len(growth) > 1:
+            rounds = "  ".join(f"{number}: {compact(tokens)}" for number, tokens in growth.items())
+            words = _("{name}: prompt tokens by round  {rounds}").format(name=name, rounds=rounds)
+            lines.append(((words, "muted"),))
+    return lines
+
+
+def exclusion_lines(beside: Derived | None, width: int) -> list[Line]:
+    """What is left out of the pairs, and what it could at most have moved."""
+    if beside is None or beside.fit is None or beside.remarks is None:
+        return []
+    elo = {row.strategy: row.elo for row in beside.fit.strategies}
+    style = "warning" if beside.remarks.exclusions.differ else "muted"
     return [
-        (
-            (
-                " "
-                + _("STRANGER: {served} answered for {asked} ({n} calls)").format(
-                    served=served, asked=asked, n=n
-                ),
-                "error",
-            ),
-        )
-        for (asked, served), n in seen.most_common(2)
+        ((part, style),)
+        for text in beside.remarks.exclusions.lines(elo)
+        for part in textwrap.wrap(with_minus(text), max(20, width), subsequent_indent="  ")
     ]

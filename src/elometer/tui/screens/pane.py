@@ -73,7 +73,8 @@ class Pane(Screen[None]):
 
     def look(self) -> None:
         """Show what is known now: bars first, then the pane's own part."""
-        if not self.is_running or not self.query(PaneBar):  # not composed yet, or being taken down
+        # Not composed yet, or being taken down; the body's own parts come after the body.
+        if not self.is_running or not self.query(StatusBar) or not self.query("#body > *"):
             return
         session = self.session
         self.query_one(PaneBar).show(simulated=session.simulated)

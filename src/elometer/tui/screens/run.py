@@ -13,7 +13,15 @@ from textual.widget import Widget
 
 from elometer.core.text import gettext as _
 from elometer.tui.curve import Curve
-from elometer.tui.lanes import COLUMNS, header_lines, lane_rows
+from elometer.tui.lanes import (
+    COLUMNS,
+    exclusion_lines,
+    growth_lines,
+    header_lines,
+    held_by_stranger,
+    lane_rows,
+    waiting_strangers,
+)
 from elometer.tui.screens.pane import Pane
 from elometer.tui.widgets.lines import Lines
 from elometer.tui.widgets.rows import Rows
@@ -30,6 +38,7 @@ class RunPane(Pane):
     One lane per strategy. `fly` counts attempts on the wire, `wait` those that will be tried again.
     A `~` marks tokens counted from the stream that the server's usage will replace.
     `score` is the mean over finished blocks. The fit below is provisional until the start ends.
+    In the budget's bar `━` is spent today, `▒` reserved for calls that have no bill yet.
 
     `q` leaves the app and the start running; `ctrl+c` asks the start to finish its calls and end.
     """
@@ -37,6 +46,7 @@ class RunPane(Pane):
         Binding("p", "pause", _("Pause"), id="run.pause"),
         Binding("plus,equals_sign", "cap(1)", _("Cap up"), key_display="+", group=CAP, id="run.cap_up"),
         Binding("minus", "cap(-1)", _("Cap down"), key_display="-", group=CAP, id="run.cap_down"),
+        Binding("A", "accept", _("Accept name"), id="run.accept"),
         Binding("x", "stop", _("Stop"), id="run.stop"),
         Binding("R", "resume", _("Go on"), id="run.resume"),
     ]
@@ -48,7 +58,8 @@ class RunPane(Pane):
         #lanes, #provisional { scrollbar-gutter: auto; overflow-y: hidden; }
         #lanes { margin: 1 1 0 1; }
         #fit-title { margin: 1 1 0 1; }
-        #provisional { margin: 0 1; }
+        #provisional, #beside { margin: 0 1; }
+        #beside { overflow-y: hidden; }
         #curve { margin: 1 1 0 1; display: none; }
         &.-high #curve { display: block; }
         &.-short #header, &.-short #lanes { margin-top: 0; }
@@ -64,6 +75,7 @@ class RunPane(Pane):
             Rows(COLUMNS, id="lanes"),
             Lines(id="fit-title"),
             Rows(PROVISIONAL, id="provisional"),
+            Lines(id="beside"),
             Curve(id="curve"),
             id="body",
         )
@@ -97,7 +109,7 @@ class RunPane(Pane):
         self.query_one("#lanes", Rows).set_rows(lane_rows(state, session.rates))
         self.own_app.want_fit()
         self._show_fit()
-        self._phase_bindings("died" if session.died else state.phase)
+        self._phase_bindings("died" if session.died else f"{state.phase} {state.reason}")
 
     _phase_shown = ""
 
@@ -114,12 +126,19 @@ class RunPane(Pane):
             [provisional_title(session.fit, session.fit_error, session.state)]
         )
         self.query_one("#provisional", Rows).set_rows(provisional_rows(session.fit))
+        width = self.size.width - 3
+        self.query_one("#beside", Lines).set_lines(
+            [*exclusion_lines(session.beside, width), *growth_lines(session.state)]
+        )
         self.query_one(Curve).show(session.fit, session.ceilings, session.fit_version, moving=session.running)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         session = self.own_app.session
+        held = held_by_stranger(session.state) and session.running
+        if action == "accept":
+            return held
         if action in ("pause", "cap", "stop"):
-            return session.running and not (action == "pause" and session.state.phase == "stopping")
+            return session.running and not (action == "pause" and (held or session.state.phase == "stopping"))
         if action == "resume":
             return session.died or session.state.phase in ("partial", "stopped", "failed")
         return super().check_action(action, parameters)
@@ -134,6 +153,25 @@ class RunPane(Pane):
         session = self.session
         now = session.cap_wanted or session.state.limit or 1
         self.own_app.ask_limit(max(1, now + step))
+
+    @work
+    async def action_accept(self) -> None:
+        """Take the names that nobody asked for as right from now on, and go on; after a question."""
+        from elometer.tui.screens.dialogs import Question
+
+        words = _("{served} for {asked}: {n} calls")
+        names = [
+            words.format(served=served, asked=asked, n=n)
+            for (asked, served), n in waiting_strangers(self.session.state).items()
+        ]
+        question = Question(
+            _("Is this the model that was asked for?"),
+            "\n".join([*names, _("A yes is kept in experiment.resolved.yaml; the start goes on.")]),
+            yes=_("yes, take it for right"),
+            no=_("leave the start paused"),
+        )
+        if await self.app.push_screen_wait(question):
+            self.own_app.ask_state("running")
 
     @work
     async def action_stop(self) -> None:

@@ -1,0 +1,51 @@
+"""What a start tells of its key while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+
+from elometer.runs import events as ev
+from elometer.runs.gates import Gates
+from elometer.runs.steering import Steering
+
+
+class Account:
+    """An account whose numbers the test sets."""
+
+    budget, reserved, spent, permits, others, in_flight, wants = 10_000, 0, 0, 3, 1, 0, 4
+
+    async def renew(self) -> None:
+        return
+
+
+async def test_gate_events_carry_the_account_and_not_every_token(tmp_path: Path) -> None:
+    told: list[ev.GateChanged] = []
+    looked = asyncio.Queue[None]()
+    gates, account = Gates(4, fixed=True), Account()
+    gates("m")
+    steering = Steering(
+        control_file=tmp_path / "control.json",
+        cap=4,
+        gates=gates,
+        account=account,  # type: ignore[arg-type]
+        books=SimpleNamespace(emit=told.append),  # type: ignore[arg-type]
+        on_wire=lambda: 0,
+        on_stop=lambda: None,
+        on_change=lambda: None,
+        on_resume=lambda: None,
+        on_tick=lambda: looked.put_nowait(None),
+    )
+    following = asyncio.create_task(steering.follow())
+    try:
+        await looked.get()
+        account.reserved, account.spent = 3_000, 1_200
+        await looked.get()
+        account.reserved, account.spent = 3_001, 1_201  # a gauge does not show one token
+        await looked.get()
+    finally:
+        following.cancel()
+    assert [(each.reserved_tokens, each.spent_today) for each in told] == [(0, 0), (3_000, 1_200)]
+    assert {(each.permits, each.others) for each in told} == {(3, 1)}
+    assert ev.decode(ev.encode(told[-1])) == told[-1]
