@@ -188,3 +188,32 @@ def test_leaving_at_once_does_not_wait_for_judges(place: Workspace) -> None:
         assert not lines(folder / "outcomes.jsonl") or all(
             item["outcome"] != "wrong" for item in lines(folder / "outcomes.jsonl")
         )
+
+
+def test_nothing_goes_out_while_paused(place: Workspace) -> None:
+    with gateway(latency=(0.05, 0.1)) as url:
+        spec = write_experiment(place, "paused", url, tasks=8)
+        folder = place.experiments / "paused"
+        process = place.start("run", spec, "--plain", TAOTOKEN_API_KEY=KEY)
+
+        def last_state() -> str | None:
+            states = [
+                event["state"] for event in lines(folder / "events.jsonl") if event["event"] == "control"
+            ]
+            return states[-1] if states else None
+
+        wait_for(lambda: len(finals(folder)) > 2, process)
+        assert place.run("control", "paused", "pause").returncode == 0
+        wait_for(lambda: last_state() == "paused", process)
+        wait_for(lambda: booked(folder) == sent(folder), process)
+        before = sent(folder)
+        assert place.run("control", "paused", "cap", "1").returncode == 0  # takes longer than a call
+        assert sent(folder) == before
+        assert len(before) < 24
+        assert place.run("control", "paused", "resume").returncode == 0
+        _out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+    order = [event for event in lines(folder / "events.jsonl") if event["event"] in ("control", "call_sent")]
+    start = next(n for n, event in enumerate(order) if event.get("state") == "paused")
+    end = next(n for n, event in enumerate(order) if event.get("state") == "running" and n > start)
+    assert all(event["event"] == "control" for event in order[start:end])

@@ -60,6 +60,7 @@ def test_nobody_there_to_ask_ends_the_start(place: Workspace) -> None:
         )
         done = place.run("run", spec, "--plain", TAOTOKEN_API_KEY=KEY)
         assert done.returncode == 0, done.stderr
+        assert "nobody asked for" not in done.stdout
     finals = Counter(line["call_id"] for line in lines(folder / "token_ledger.jsonl") if line["final"])
     assert len(finals) == 4 * 3
     assert set(finals.values()) == {1}
@@ -93,3 +94,4 @@ def test_recording_goes_on_and_says_so(place: Workspace) -> None:
     assert done.returncode == 0, done.stderr
     folder = place.experiments / "recorded"
     assert len(flagged(folder)) == 4 * 3 - 4
+    assert "nobody asked for are among these numbers: cheap-model 8." in " ".join(done.stdout.split())

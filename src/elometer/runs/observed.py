@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -94,8 +95,8 @@ class Observed:
         return said
 
 
-def observe(ledger: Path) -> Observed:
-    """Read a ledger once. Raises UsageError where it is missing."""
+def observe(ledger: Path, accepted: Collection[str] = ()) -> Observed:
+    """Read a ledger once. Names in `accepted` are no strangers. Raises UsageError where the file is missing."""
     prompts: dict[str, dict[int, list[int]]] = {}
     canaries: list[_Line] = []
     seen = Observed()
@@ -106,7 +107,7 @@ def observe(ledger: Path) -> Observed:
             canaries.append(line)
         if line.status in FAILED:
             continue
-        if STRANGER_FLAG in (line.usage_flags or ()):
+        if STRANGER_FLAG in (line.usage_flags or ()) and line.model not in accepted:
             seen.strangers[line.model or "?"] = seen.strangers.get(line.model or "?", 0) + 1
         if line.strategy and line.round and line.prompt_tokens is not None:
             prompts.setdefault(line.strategy, {}).setdefault(line.round, []).append(line.prompt_tokens)

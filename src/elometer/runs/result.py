@@ -25,6 +25,7 @@ from elometer.runs.folder import ExperimentFolder
 from elometer.runs.halves import Halves, halves
 from elometer.runs.journal import Outcome, latest_outcomes
 from elometer.runs.observed import Observed, observe
+from elometer.runs.served import accepted_names
 from elometer.runs.spec import Experiment
 
 Blocks = dict[tuple[str, int], BlockScores]
@@ -95,7 +96,7 @@ def _with_remarks(
         halves=halves(outcomes.values(), names, options, tie_epsilon=epsilon)
         if experiment.schedule.half_check
         else None,
-        observed=observe(folder.ledger),
+        observed=observe(folder.ledger, accepted_names(experiment, folder)),
         mean_scores=mean_scores(outcomes.values()),
         isolation=dict(Counter(item.isolation for item in outcomes.values() if item.isolation)),
     )

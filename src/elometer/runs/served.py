@@ -93,3 +93,9 @@ def frozen_names(folder: ExperimentFolder) -> dict[str, tuple[str, ...]]:
         return load_experiment(folder.resolved).gateway.served_as
     except (SpecError, OSError):
         return {}
+
+
+def accepted_names(experiment: Experiment, folder: ExperimentFolder) -> set[str]:
+    """All names under which models of the experiment may answer, by its file or by the user's word."""
+    known = {**frozen_names(folder), **experiment.gateway.served_as}
+    return {name for names in known.values() for name in names}
