@@ -86,9 +86,8 @@ def test_each_planted_fault_is_named(world: World, experiment: Experiment, name:
         )  # fmt: skip
         found = complaints(world)
     if name == "429-storm":
-        # Six of ten are refused: what else is missing depends on which ones.
-        assert found.get("live.limits") == "warn"
-        assert set(found) <= {"live.limits", "live.protocol"}
+        # Six of ten are refused, whichever they are: a protocol that was refused for load may well be spoken.
+        assert found == {"live.limits": "warn"}
     else:
         assert found == NINE[name]
 
@@ -214,8 +213,7 @@ def test_a_real_refusal_is_named_and_nothing_else(
         experiment(base_url=url)
         rows = world.ask(live=True)
     named = {name for name, row in rows.items() if row.status in ("warn", "fail")}
-    # Without an answer the needed protocol is not proven either, unless that question was not reached.
-    assert named - {"live.protocol"} == {check}
+    assert named == {check}
     assert words in rows[check].result.cause
     assert rows[check].result.fix
     assert len(seen) <= 26

@@ -7,6 +7,8 @@ from elometer.checks.context import Context
 from elometer.checks.engine import Check, Result, passed, unknown
 from elometer.checks.live import COST_TOKENS, no_target, report_of, tried
 from elometer.core.text import gettext as _
+from elometer.wire.classes import ERROR_CLASSES
+from elometer.wire.failures import Failure
 
 # Calls at once; the founding text advises 4 or 8, never 32.
 RAMP = (1, 2, 4, 8)
@@ -114,6 +116,15 @@ async def protocols_are_spoken(context: Context) -> Result:
         needed = context.profile.spoken_protocol
     if needed is not None and needed not in spoken and _refused_for_load(report, needed):
         return unknown(*lines, _("refused for load: see the row on limits"))
+    if needed is not None and not spoken and (failure := _failure_of(report, needed)) is not None:
+        return Result(
+            "fail",
+            (*lines, f"decided by: {failure.evidence}"),
+            _("A minimal request fails: {why}.").format(why=_(ERROR_CLASSES[failure.error_class].hint)),
+            _("Ask again in a while; if it stays so, show these lines to the gateway's operator.")
+            if failure.retry
+            else _("Show these lines to the gateway's operator: even the smallest request is refused."),
+        )
     if needed is not None and needed not in spoken:
         return Result(
             "fail",
@@ -122,6 +133,12 @@ async def protocols_are_spoken(context: Context) -> Result:
             _("Use one of: {names}").format(names=", ".join(spoken) or _("none answers; see the other rows")),
         )
     return passed(*lines)
+
+
+def _failure_of(report: probing.Report, kind: str) -> Failure | None:
+    """Why a protocol that is there gave no answer; None where it is not there."""
+    failures = [one.failure for one in report.of(kind) if one.failure is not None]
+    return next((one for one in reversed(failures) if one.error_class not in probing.PATH_CLASSES), None)
 
 
 def _refused_for_load(report: probing.Report, kind: str) -> bool:
