@@ -13,7 +13,7 @@ from elometer.boundary.book import AccountBook
 from elometer.cli.main import run
 from elometer.core.clock import timestamp, utc_now
 from elometer.core.errors import AccessError
-from elometer.jobs.account import binding_boundary, today
+from elometer.jobs.account import binding_boundary, days, today
 from elometer.jobs.key import account_file
 from elometer.jobs.profiles import key_states
 from elometer.profiles.store import Store
@@ -96,3 +96,18 @@ def test_check_rebuild_sets_the_account_to_the_ledgers(
     with contextlib.closing(AccountBook(account_file())) as book:
         assert book.spent(name, day) == 742
         assert book.spent("another1", day) == 5
+
+
+def test_the_days_of_many_keys_are_those_of_each(home: Path) -> None:
+    state = key_states(Store.load())["bt"]
+    assert state.fingerprint is not None
+    ledger(home, (state.fingerprint, 700), ("feedbeef", 900), (state.fingerprint, 50))
+    assert days([state]) == {"bt": today(state)}
+    assert days([state])["bt"].spent == 750
+    with contextlib.closing(AccountBook(account_file())) as book:
+        book.at_least(
+            state.fingerprint, days([state])["bt"].day, 2_000
+        )  # a start that died had more in flight
+    assert days([state]) == {"bt": today(state)}
+    assert (days([state])["bt"].spent, days([state])["bt"].ledgers) == (2_000, 750)
+    assert days([]) == {}

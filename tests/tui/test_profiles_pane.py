@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 from conftest import MakeApp
+from rich.cells import cell_len
 from test_panes import settle, wait_for
 from textual.widgets import Input, Select
 
+from elometer.core.clock import timestamp, utc_now
 from elometer.core.limits import Boundary
 from elometer.core.paths import data_folder
+from elometer.core.redact import Secret
 from elometer.jobs.profiles import list_profiles, presets
 from elometer.profiles.model import Profile
+from elometer.profiles.secrets import fingerprint
 from elometer.tui.app import ElometerApp
-from elometer.tui.profile_rows import boundary_text
+from elometer.tui.profile_rows import boundary_text, expiry_text
 from elometer.tui.screens.dialogs import Question, TextDialog
 from elometer.tui.screens.preview import PreviewDialog
 from elometer.tui.screens.profile_form import ProfileForm
+from elometer.tui.screens.profiles import TOOLS
 from elometer.tui.terminal import Terminal
 from elometer.tui.verbs import Verbs
 from elometer.tui.widgets.lines import Lines
@@ -262,11 +269,83 @@ async def test_two_hundred_profiles_at_80x24(make_app: MakeApp) -> None:
         assert (table.current or "").startswith("store:codex:p0")
 
 
-def test_boundary_shows_only_what_is_set() -> None:
-    from datetime import UTC, datetime
+NOW = datetime(2026, 11, 29, tzinfo=UTC)
 
-    now = datetime(2026, 11, 29, tzinfo=UTC)
-    full = Boundary(("a", "b"), 200_000, 4, datetime(2026, 12, 11, tzinfo=UTC))
-    assert boundary_text(full, now) == "2 models 4∥ 200k/d 12 d left"
-    assert boundary_text(Boundary()) == "–"
-    assert boundary_text(Boundary(expires_at=datetime(2026, 11, 1, tzinfo=UTC)), now) == "expired"
+
+def test_boundary_shows_only_what_is_set_and_the_countdown_first() -> None:
+    full = Boundary(("a", "b"), 200_000, 4, datetime(2026, 12, 11, 3, tzinfo=UTC))
+    assert boundary_text(full, NOW) == "in 12 d 3 h 4∥ 200k/d 2 models"
+    assert boundary_text(Boundary(), NOW) == "–"
+
+
+@pytest.mark.parametrize(
+    ("expires", "words"),
+    [
+        (datetime(2026, 12, 2, 4, 59, tzinfo=UTC), "in 3 d 4 h"),
+        (datetime(2026, 11, 29, 4, 12, tzinfo=UTC), "in 4 h 12 min"),
+        (datetime(2026, 11, 29, 0, 0, 59, tzinfo=UTC), "in 0 min"),
+        (NOW, "expired 0 min ago"),
+        (datetime(2026, 11, 17, tzinfo=UTC), "expired 12 d 0 h ago"),
+        # The same moment in another zone of the earth.
+        (datetime(2026, 12, 2, 12, 59, tzinfo=timezone(timedelta(hours=8))), "in 3 d 4 h"),
+    ],
+)
+def test_expiry_is_a_countdown(expires: datetime, words: str) -> None:
+    assert expiry_text(expires, NOW) == words
+
+
+def many_profiles(tmp_path: Path, count: int) -> None:
+    """A store of profiles whose keys spent something today."""
+    text = "".join(
+        f'[keys.k{n}]\nsource = "env:EVAL_KEY_{n % 3}"\n'
+        f'[keys.k{n}.boundary]\nallowed_models = ["m"]\ndaily_budget_tokens = 90000\n'
+        f"expires_at = {'2020-01-01' if n % 2 else '2999-01-01'}T00:00:00Z\n"
+        for n in range(count)
+    ) + "".join(
+        f'[[profiles]]\nname = "gateway-{n:03}"\ntool = "{TOOLS[n % 3]}"\n'
+        f'base_url = "https://gateway-{n}.example/a/long/prefix"\nkey = "k{n}"\nmodel = "m"\n'
+        for n in range(count)
+    )
+    folder = tmp_path / "config" / "elometer"
+    folder.mkdir(parents=True)
+    (folder / "profiles.toml").write_text(text)
+
+
+async def test_two_hundred_profiles_at_80x24_with_what_each_key_spent_today(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many_profiles(tmp_path, 200)
+    for n in range(3):
+        monkeypatch.setenv(f"EVAL_KEY_{n}", f"sk-unit-{n}-0123456789abcdef")
+    line = {
+        "experiment_id": "e", "strategy": "s", "task": "t", "run": 1, "model": "m", "prompt_tokens": 100,
+        "completion_tokens": 400, "total_tokens": 500, "timestamp": timestamp(),
+        "key_fp": fingerprint(Secret("sk-unit-1-0123456789abcdef")),
+    }  # fmt: skip
+    yesterday = {**line, "timestamp": timestamp(utc_now() - timedelta(days=1))}
+    ledger = tmp_path / "work" / "e" / "token_ledger.jsonl"
+    ledger.parent.mkdir(parents=True)
+    ledger.write_text("".join(json.dumps(one) + "\n" for one in (yesterday, line, line)))
+    app = real_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        table = app.screen.query_one("#profiles", Rows)
+        cells = {row.key.rpartition(":")[2]: row.cells for row in table.rows if row.key.startswith("store:")}
+        assert len(cells) == 200
+        for n in range(200):
+            mine = cells[f"gateway-{n:03}"]
+            assert mine["today"] == ("1.0k/90.0k" if n % 3 == 1 else "0/90.0k")
+            assert mine["boundary"].startswith("expired" if n % 2 else "in ")
+        await pilot.press("end")
+        await settle(pilot)
+        await pilot.press(*["up"] * len([row for row in table.rows if row.key.startswith("preset:")]))
+        await settle(pilot)
+        assert table.current == "store:openai-compatible:gateway-197"
+        shown = app.export_screenshot()
+        assert "gateway-197" in shown
+        assert "tokens" in app.screen.query_one("#detail", Lines).text()
+        lines = table.text().splitlines()
+        assert max(map(cell_len, lines)) <= 78
+        await pilot.press("slash", *"gateway-123")
+        await settle(pilot)
+        assert [row.key for row in table.rows if not row.heading] == ["store:claude-code:gateway-123"]

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from elometer.core.limits import Boundary
+from elometer.jobs.account import KeyDay
 from elometer.jobs.profiles import ProfileRow
 from elometer.profiles.presets import Preset
 from elometer.rating.fit import FitResult, TokenUse, fit
@@ -98,6 +99,11 @@ class StandIns(Verbs):
                 ("gateway-cx", "codex", "https://gateway.example/v1", False),
             )
         ]
+
+    def key_days(self) -> dict[str, KeyDay]:
+        if not self.fixed:
+            return dict(super().key_days())
+        return {"eval": KeyDay("eval", "2026-11-29", 12_345, 12_345, 200_000)}
 
     def presets(self) -> list[Preset]:
         return [] if self.fixed else list(super().presets())

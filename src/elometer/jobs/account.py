@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from elometer.boundary.account import day_of
 from elometer.boundary.book import AccountBook
@@ -13,7 +15,7 @@ from elometer.core.errors import AccessError
 from elometer.core.limits import Boundary
 from elometer.core.text import gettext as _
 from elometer.jobs.checks import stricter
-from elometer.jobs.key import account_file, spent_today
+from elometer.jobs.key import account_file, day_start, moment_of, spent_today
 from elometer.jobs.places import ledgers
 from elometer.ledger.reader import read_attempts
 from elometer.profiles.keys import KeyState
@@ -73,6 +75,33 @@ def today(state: KeyState) -> KeyDay | None:
     with contextlib.closing(AccountBook(account_file())) as book:
         spent = book.spent(state.fingerprint, day)
     return KeyDay(state.key.label, day, max(spent, shown), shown, state.boundary.daily_budget_tokens)
+
+
+def days(states: Iterable[KeyState]) -> dict[str, KeyDay]:
+    """`today` of many keys by label, each ledger read once; keys without a fingerprint are left out."""
+    known = {state.key.label: state for state in states if state.fingerprint is not None}
+    now = utc_now()
+    begin = {zone: day_start(now, zone) for zone in {state.boundary.timezone for state in known.values()}}
+    shown: Counter[tuple[str, str]] = Counter()
+    for path in ledgers(None) if known else ():
+        if datetime.fromtimestamp(path.stat().st_mtime, UTC) < min(begin.values()):
+            continue  # appended to before today: none of its lines are of today
+        for attempt in read_attempts(path):
+            if attempt.key_fp is None or not attempt.total_tokens:
+                continue
+            moment = moment_of(attempt.timestamp)
+            for zone, since in begin.items():
+                if moment >= since:
+                    shown[attempt.key_fp, zone] += attempt.total_tokens
+    found = {}
+    with contextlib.closing(AccountBook(account_file())) as book:
+        for label, state in known.items():
+            name, zone = state.fingerprint or "", state.boundary.timezone
+            day = day_of(now, zone)
+            seen = shown[name, zone]
+            spent = max(book.spent(name, day), seen)
+            found[label] = KeyDay(label, day, spent, seen, state.boundary.daily_budget_tokens)
+    return found
 
 
 def rebuild(state: KeyState) -> tuple[int, int] | None:

@@ -57,12 +57,13 @@ def spent_today(ledgers: list[Path], key_fp: str, zone: str) -> int:
         if datetime.fromtimestamp(path.stat().st_mtime, UTC) < since:
             continue  # appended to before today: none of its lines are of today
         for attempt in read_attempts(path):
-            if attempt.key_fp == key_fp and attempt.total_tokens and _at(attempt.timestamp) >= since:
+            if attempt.key_fp == key_fp and attempt.total_tokens and moment_of(attempt.timestamp) >= since:
                 total += attempt.total_tokens
     return total
 
 
-def _at(text: str) -> datetime:
+def moment_of(text: str) -> datetime:
+    """A ledger line's moment; the beginning of time where it does not read."""
     try:
         return parse_timestamp(text)
     except ValueError:

@@ -96,6 +96,14 @@ def duration(seconds: float | None) -> str:
     return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
 
 
+def distance(seconds: float) -> str:
+    """Two units of a length of time, the finer one cut off: `3 d 4 h`, `4 h 12 min`, `5 min`, `0 min`."""
+    minutes = int(seconds) // 60
+    if minutes >= 1440:
+        return f"{minutes // 1440} d {minutes % 1440 // 60} h"
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+
+
 def bar(fraction: float | None, width: int) -> str:
     """A bar of `width` cells."""
     filled = round(max(0.0, min(1.0, fraction or 0.0)) * width)

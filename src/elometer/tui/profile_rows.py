@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from elometer.core.limits import Boundary
 from elometer.core.text import gettext as _
 from elometer.core.text import ngettext
-from elometer.tui.figures import UNKNOWN, compact, count
-from elometer.tui.widgets.lines import Line
+from elometer.tui.figures import UNKNOWN, compact, count, distance
+from elometer.tui.widgets.lines import Line, Piece
 from elometer.tui.widgets.rows import Column, Row
+
+if TYPE_CHECKING:
+    from elometer.jobs.account import KeyDay
 
 COLUMNS = (
     Column("active", "", 2, "left"),
-    Column("name", _("profile"), 16, "left"),
-    Column("key", _("key"), 14, "left", drop=3, grow=10),
+    Column("name", _("profile"), 14, "left", grow=6),
+    Column("key", _("key"), 12, "left", drop=3, grow=8),
     Column("fingerprint", _("finger"), 8, "left", drop=4),
-    Column("boundary", _("boundary"), 16, "left", drop=5),
-    Column("url", _("effective URL"), 24, "left", grow=200),
-    Column("model", _("model"), 18, "left", drop=6),
+    Column("boundary", _("boundary"), 14, "left", drop=5, grow=16),
+    Column("today", _("today"), 10, drop=6),
+    Column("url", _("effective URL"), 22, "left", grow=200),
+    Column("model", _("model"), 16, "left", drop=7),
 )
 STORE, PRESET = "store", "preset"
 
@@ -59,14 +63,16 @@ def entries(profiles: Sequence[Any], presets: Sequence[Any]) -> list[Entry]:
     return found
 
 
-def profile_rows(found: Sequence[Entry], tools: Sequence[str]) -> list[Row]:
-    """Rows under a heading for each tool, then the presets."""
+def profile_rows(
+    found: Sequence[Entry], tools: Sequence[str], days: Mapping[str, KeyDay], now: datetime
+) -> list[Row]:
+    """Rows under a heading for each tool, then the presets. `days` is what each key label spent today."""
     rows: list[Row] = []
     for tool in tools:
         group = [entry for entry in found if entry.kind == STORE and entry.tool == tool]
         if group:
             rows.append(Row(f"heading:{tool}", heading=tool))
-            rows += [_store_row(entry) for entry in group]
+            rows += [_store_row(entry, days, now) for entry in group]
     offered = [entry for entry in found if entry.kind == PRESET]
     if offered:
         rows.append(Row("heading:presets", heading=_("sample_profiles (Enter adds one to the store)")))
@@ -74,9 +80,10 @@ def profile_rows(found: Sequence[Entry], tools: Sequence[str]) -> list[Row]:
     return rows
 
 
-def _store_row(entry: Entry) -> Row:
+def _store_row(entry: Entry, days: Mapping[str, KeyDay], now: datetime) -> Row:
     row = entry.row
-    failing = any(problem.severity == "fail" for problem in row.problems)
+    expires = row.boundary.expires_at
+    failing = any(problem.severity == "fail" for problem in row.problems) or (expires and expires <= now)
     mark = ("●" if row.active else " ") + ("!" if failing else "")
     return Row(
         entry.key,
@@ -85,7 +92,8 @@ def _store_row(entry: Entry) -> Row:
             "name": row.name,
             "key": row.key_label or _("no key"),
             "fingerprint": row.fingerprint or UNKNOWN,
-            "boundary": boundary_text(row.boundary),
+            "boundary": boundary_text(row.boundary, now),
+            "today": today_text(days.get(row.key_label or "")),
             "url": row.effective_url,
             "model": row.model or "",
         },
@@ -105,23 +113,37 @@ def _preset_row(entry: Entry) -> Row:
     return Row(entry.key, cells, style="muted")
 
 
-def boundary_text(boundary: Boundary, now: datetime | None = None) -> str:
-    """`2 models 4∥ 200k/d 12 d`, only what is set."""
+def boundary_text(boundary: Boundary, now: datetime) -> str:
+    """`in 12 d 3 h 4∥ 200k/d 2 models`, only what is set, the countdown first."""
     parts = []
-    if boundary.allowed_models:
-        n = len(boundary.allowed_models)
-        parts.append(ngettext("{n} model", "{n} models", n).format(n=n))
+    if boundary.expires_at:
+        parts.append(expiry_text(boundary.expires_at, now))
     if boundary.max_concurrency:
         parts.append(f"{boundary.max_concurrency}∥")
     if boundary.daily_budget_tokens:
         parts.append(f"{compact(boundary.daily_budget_tokens)}/d")
-    if boundary.expires_at:
-        days = (boundary.expires_at - (now or datetime.now(UTC))).days
-        parts.append(_("expired") if days < 0 else _("{n} d left").format(n=days))
+    if boundary.allowed_models:
+        n = len(boundary.allowed_models)
+        parts.append(ngettext("{n} model", "{n} models", n).format(n=n))
     return " ".join(parts) or UNKNOWN
 
 
-def detail_lines(entry: Entry | None) -> list[Line]:
+def expiry_text(expires: datetime, now: datetime) -> str:
+    """`in 3 d 4 h`; `expired 12 d 0 h ago` from the moment itself on."""
+    left = (expires - now).total_seconds()
+    if left > 0:
+        return _("in {time}").format(time=distance(left))
+    return _("expired {time} ago").format(time=distance(-left))
+
+
+def today_text(day: KeyDay | None) -> str:
+    """`12.3k/200k`: what the key spent today, of what it may."""
+    if day is None:
+        return UNKNOWN
+    return compact(day.spent) + (f"/{compact(day.budget)}" if day.budget else "")
+
+
+def detail_lines(entry: Entry | None, days: Mapping[str, KeyDay], now: datetime) -> list[Line]:
     """What is known of the chosen row, in words."""
     if entry is None:
         return []
@@ -142,6 +164,19 @@ def detail_lines(entry: Entry | None) -> list[Line]:
             tokens=count(boundary.daily_budget_tokens),
             date=f"{boundary.expires_at:%Y-%m-%d %H:%M %Z}" if boundary.expires_at else UNKNOWN), ""),),
     ]  # fmt: skip
+    pieces: list[Piece] = []
+    if boundary.expires_at:
+        style = "error" if boundary.expires_at <= now else ""
+        pieces.append(
+            (_("boundary {countdown}").format(countdown=expiry_text(boundary.expires_at, now)) + "  ", style)
+        )
+    if day := days.get(row.key_label or ""):
+        words = _("today ({day} {zone}) {spent} tokens").format(
+            day=day.day, zone=boundary.timezone, spent=count(day.spent)
+        )
+        pieces.append((words, ""))
+    if pieces:
+        lines.append(tuple(pieces))
     for problem in row.problems:
         style = "error" if problem.severity == "fail" else "warning"
         lines.append(((f"! {problem.message}", style), (f"  {problem.fix}" if problem.fix else "", "muted")))

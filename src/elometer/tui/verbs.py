@@ -16,6 +16,7 @@ from elometer.core.redact import redact
 if TYPE_CHECKING:
     from elometer.checks.engine import Row as CheckRow
     from elometer.checks.engine import Status
+    from elometer.jobs.account import KeyDay
     from elometer.jobs.profiles import Prepared as PreparedLaunch
     from elometer.jobs.profiles import Preview, ProfileRow
     from elometer.jobs.watch import StartSummary
@@ -114,6 +115,14 @@ class Verbs:
         from elometer.jobs.profiles import list_profiles
 
         return list_profiles(run_commands=False)
+
+    def key_days(self) -> Mapping[str, KeyDay]:
+        """What each key has spent today, by label; reads the ledgers of today. No key source is run."""
+        from elometer.jobs.account import days
+        from elometer.jobs.profiles import key_states
+        from elometer.profiles.store import Store
+
+        return days(key_states(Store.load(), run_commands=False).values())
 
     def presets(self) -> Sequence[Preset]:
         """What `sample_profiles` offers."""

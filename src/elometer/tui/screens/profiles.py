@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import work
@@ -13,6 +14,7 @@ from textual.containers import Container
 from textual.widget import Widget
 from textual.widgets import Input
 
+from elometer.core.clock import utc_now
 from elometer.core.errors import ElometerError
 from elometer.core.text import gettext as _
 from elometer.tui.profile_rows import COLUMNS, PRESET, STORE, Entry, detail_lines, entries, profile_rows
@@ -21,6 +23,7 @@ from elometer.tui.widgets.lines import Lines
 from elometer.tui.widgets.rows import Rows
 
 if TYPE_CHECKING:
+    from elometer.jobs.account import KeyDay
     from elometer.jobs.profiles import Preview, ProfileRow
 
 TOOLS = ("claude-code", "codex", "openai-compatible")
@@ -71,6 +74,8 @@ class ProfilesPane(Pane):
         super().__init__()
         self._found: list[Entry] = []
         self._loaded = False
+        self._days: Mapping[str, KeyDay] = {}
+        self._minute = 0
 
     def compose_body(self) -> Iterable[Widget]:
         words = Input(placeholder=_("name, tool or URL"), id="filter", compact=True)
@@ -98,23 +103,36 @@ class ProfilesPane(Pane):
         self._found = entries(profiles, presets)
         self._loaded = True
         self._fill()
+        # Ledgers of a long day take their time: what a key spent follows by itself.
+        try:
+            self._days = await asyncio.to_thread(verbs.key_days)
+        except (ElometerError, OSError) as fault:
+            self.own_app.say(fault)
+            return
+        self._fill()
+
+    def pull(self) -> None:
+        """Move the countdowns on, once a minute."""
+        if self._loaded and int(time.time() // 60) != self._minute:
+            self._fill()
 
     def _fill(self) -> None:
         if self._loaded and not self._found:
             self.say_empty(_("The store holds no profile yet."), ("a", _("add a profile")))
             return
         self.say_filled()
+        self._minute = int(time.time() // 60)
         words = self.query_one("#filter", Input).value
         found = [entry for entry in self._found if entry.matches(words)]
         rows = self.query_one("#profiles", Rows)
-        rows.set_rows(profile_rows(found, TOOLS))
+        rows.set_rows(profile_rows(found, TOOLS, self._days, utc_now()))
         if self.focused is None:
             rows.focus()
         self._detail(rows.current)
 
     def _detail(self, key: str | None) -> None:
         chosen = next((entry for entry in self._found if entry.key == key), None)
-        self.query_one("#detail", Lines).set_lines(detail_lines(chosen))
+        self.query_one("#detail", Lines).set_lines(detail_lines(chosen, self._days, utc_now()))
 
     def on_rows_moved(self, message: Rows.Moved) -> None:
         self._detail(message.key)
