@@ -96,7 +96,7 @@ class Observed:
 
 
 def observe(ledger: Path, accepted: Collection[str] = ()) -> Observed:
-    """Read a ledger once. Names in `accepted` are no strangers. Raises UsageError where the file is missing."""
+    """Read a ledger once. Names in `accepted` are no strangers. Raises UsageError where it is missing."""
     prompts: dict[str, dict[int, list[int]]] = {}
     canaries: list[_Line] = []
     seen = Observed()
