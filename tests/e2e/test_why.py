@@ -215,3 +215,21 @@ def test_unknown_names_are_usage_errors_with_the_nearest_one(copy: Callable[[], 
     assert caught.value.fix == "Did you mean 'sample_8'?"
     with pytest.raises(UsageError):
         why("demo-why-2", ODD)
+
+
+def test_a_start_that_died_early_says_that_nothing_can_be_fitted(copy: Callable[[], Path]) -> None:
+    folder = copy()
+    (folder / "outcomes.jsonl").unlink()
+    lines = (folder / "token_ledger.jsonl").read_text().splitlines(keepends=True)
+    of_the_odd_one = [line for line in lines if f'"{ODD}"' in line]
+    (folder / "token_ledger.jsonl").write_text("".join([*of_the_odd_one[:5], of_the_odd_one[5][:40]]))
+    events = (folder / "events.jsonl").read_text().splitlines(keepends=True)
+    (folder / "events.jsonl").write_text("".join(events[:10]))
+    found = why(str(folder), ODD)
+    assert found.conclusion.startswith("explained: nothing can be fitted")
+    assert any("died" in finding.text for finding in found.findings)
+    gone = why(str(folder), "sample_2")
+    assert causes(gone)[0] == "no-lines"
+    (folder / "token_ledger.jsonl").unlink()
+    with pytest.raises(UsageError):
+        why(str(folder), ODD)
