@@ -50,11 +50,10 @@ class PlainProgress:
                 self._say(_("{state}: {why}").format(state=event.state, why=event.why))
             case ev.StartEnded():
                 self._line()
-                self._growth()
                 self._say(
                     _("ended: {status} {reason}").format(status=event.status, reason=event.reason).strip()
                 )
-                if event.message:
+                if event.reason == "stop_rule":  # no error tells it
                     self._say(event.message)
             case _other if time.monotonic() >= self._next:
                 self._next = time.monotonic() + EVERY_S
@@ -94,15 +93,6 @@ class PlainProgress:
             parts.append(_("{share:.0%} of budget").format(share=state.budget_share))
         parts += [f"{name} ×{count}" for name, count in sorted(state.retry_classes.items())]
         self._say(" · ".join(parts))
-
-    def _growth(self) -> None:
-        """How long the prompt is in each round, for strategies that have several."""
-        for lane in self.state.lanes.values():
-            if len(lane.prompt_growth) > 1:
-                means = " → ".join(f"{mean:,.0f}" for mean in lane.prompt_growth.values())
-                self._say(
-                    _("{name}: mean prompt tokens by round {means}").format(name=lane.strategy, means=means)
-                )
 
     def _say(self, text: str) -> None:
         self._outlet.line(text)
