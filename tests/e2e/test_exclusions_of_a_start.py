@@ -23,7 +23,8 @@ def report_of(folder: Path) -> str:
 
 def test_errors_are_left_out_counted_and_bounded(place: Workspace) -> None:
     healed = False
-    with gateway(fails=lambda call: not healed and call % 9 == 0) as url:
+    # The first pass makes a hundred calls; in the second one everything fails again.
+    with gateway(fails=lambda call: not healed and (call % 11 == 0 or call > 100)) as url:
         spec = write_experiment(
             place, "failing", url, strategies="k_values: [1, 4]", tasks=20, more="retry: {infra: 0}"
         )
@@ -32,7 +33,7 @@ def test_errors_are_left_out_counted_and_bounded(place: Workspace) -> None:
         folder = place.experiments / "failing"
         outcomes = lines(folder / "outcomes.jsonl")
         errors = Counter(item["strategy"] for item in outcomes if item["outcome"] == "infra_error")
-        # One failed call in nine; four calls meet one far more often than one call does.
+        # One failed call in eleven; four calls meet one far more often than one call does.
         assert errors["sample_4"] > errors["sample_1"]
         assert all(item["score"] is None for item in outcomes if item["outcome"] == "infra_error")
         found = fit_of(folder)["exclusions"]
@@ -64,3 +65,26 @@ def test_errors_are_left_out_counted_and_bounded(place: Workspace) -> None:
     assert fit_of(folder)["exclusions"]["errors"] == {}
     assert "Excluded" not in done.stdout
     assert len(lines(folder / "pairwise_records.jsonl")) == 20
+
+
+def test_what_passes_is_made_good_within_the_start(place: Workspace) -> None:
+    """Only the missing calls of a block are made again, each as the next attempt of its own call."""
+    with gateway(fails=lambda call: call % 9 == 0 and call <= 100) as url:
+        spec = write_experiment(
+            place, "healing", url, strategies="k_values: [1, 4]", tasks=20, more="retry: {infra: 0}"
+        )
+        done = place.run("run", spec, "--plain", TAOTOKEN_API_KEY=KEY)
+    assert done.returncode == 0, done.stderr
+    folder = place.experiments / "healing"
+    ledger = lines(folder / "token_ledger.jsonl")
+    assert len(ledger) == 100 + 11
+    failed = {line["call_id"] for line in ledger if line["status"] == "error"}
+    assert len(failed) == 11
+    for call in failed:
+        tries = [(line["attempt"], line["status"]) for line in ledger if line["call_id"] == call]
+        assert tries == [(1, "error"), (2, "ok")]
+    assert {item["outcome"] for item in lines(folder / "outcomes.jsonl")} <= {"ok", "wrong", "no_answer"}
+    assert len(lines(folder / "outcomes.jsonl")) == 40
+    ended = [event for event in lines(folder / "events.jsonl") if event["event"] == "block_ended"]
+    assert len(ended) == len({event["block"] for event in ended}) == 20
+    assert "Excluded" not in done.stdout

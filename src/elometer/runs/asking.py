@@ -47,6 +47,8 @@ class Asking:
         course = self.course
         if course.ending is not None:
             return course.name_of_unmade
+        if call.call_id in course.lasting:
+            return "infra_error"  # the same request would fail again
         course.waiting += 1
         waiting = True
 
@@ -98,6 +100,7 @@ class Asking:
             course.book(call.block, attempt.total_tokens or 0)
             if sample:
                 made.append(sample)
+            self.past.attempts[call.call_id] = attempt.attempt
             course.books.emit(_attempt_ended(call, attempt))
             await self.freeze_names()
             course.room.set()
@@ -174,7 +177,7 @@ class Asking:
         )
         if attempt.status == "cancelled":
             return "cancelled"
-        self.course.given_up(failure, words)
+        self.course.given_up(call.call_id, failure, words)
         return "infra_error"
 
     def _on_chunk(self, call: Call, chunks: int) -> None:

@@ -10,7 +10,7 @@ from elometer.runs import events as ev
 from elometer.runs.books import Books
 from elometer.runs.gates import Gates
 from elometer.runs.journal import OutcomeName, Sample
-from elometer.wire.classes import ACCESS_CLASSES
+from elometer.wire.classes import ACCESS_CLASSES, RETRYABLE
 
 # No further call can go better: key, address or model must change first.
 FATAL = ACCESS_CLASSES | {
@@ -56,6 +56,8 @@ class Course:
     tokens: int = 0  # booked in the whole experiment
     ending: Ending | None = None
     closing: Ending | None = None
+    passing: set[str] = field(default_factory=set)  # calls given up for a reason that may pass
+    lasting: set[str] = field(default_factory=set)  # … and for one that will not
     open_ends: int = 0  # blocks that a later start has to come back to
     last_failure: str = ""
     room: asyncio.Event = field(default_factory=asyncio.Event)
@@ -101,8 +103,9 @@ class Course:
         """A call was answered: failures before it were no sign of a gateway that is gone."""
         self._given_up = 0
 
-    def given_up(self, failure: str, said: str) -> None:
+    def given_up(self, call_id: str, failure: str, said: str) -> None:
         """A call was given up; too many in a row end the start."""
+        (self.passing if failure in RETRYABLE else self.lasting).add(call_id)
         self._given_up += 1
         self.last_failure = said
         if self._given_up >= UNREACHABLE_AFTER and failure.startswith("net_"):

@@ -92,6 +92,7 @@ class Runner:
         self.course.tokens = sum(one.prompt_tokens + one.completion_tokens for one in past.booked.values())
         self._looks = Looks(experiment.stop.looks, len(self.order), len(complete))
         self._looking = asyncio.Lock()
+        self._failed: dict[Block, dict[tuple[str, int], Made]] = {}
         self._steering = Steering(
             control_file=folder.control,
             cap=experiment.gateway.boundary.max_concurrency,
@@ -212,19 +213,31 @@ class Runner:
     # ── blocks ─────────────────────────────────────────────────────────────────────────────────────
 
     async def _all_blocks(self) -> None:
+        """Every block once; then, once more, those whose calls failed in a way that may pass."""
         async with asyncio.TaskGroup() as group:
             for block in self.order:
                 if finished(self.experiment, self.past, block):
                     continue
                 if not await self._admitted():
-                    return
-                self.course.blocks += 1
-                self.course.block_tokens[block.index] = 0
+                    break
                 if canary_due(self.experiment, block.index):
                     self._begin(group, canary_call(self.experiment, block.index, self.facts))
-                group.create_task(self._block(block))
-                # One turn of the loop, so that the block's calls queue up before the next is thought of.
-                await asyncio.sleep(0)
+                await self._open(group, block, again=False)
+        async with asyncio.TaskGroup() as group:
+            for block in list(self._failed):
+                if not await self._admitted():
+                    break
+                del self._failed[block]
+                await self._open(group, block, again=True)
+        for block, made in self._failed.items():
+            await self._close(block, made)
+
+    async def _open(self, group: asyncio.TaskGroup, block: Block, *, again: bool) -> None:
+        self.course.blocks += 1
+        self.course.block_tokens[block.index] = 0
+        group.create_task(self._block(block, again=again))
+        # One turn of the loop, so that the block's calls queue up before the next is thought of.
+        await asyncio.sleep(0)
 
     def _begin(self, group: asyncio.TaskGroup, call: Call) -> None:
         """Ask beside the blocks; what comes of it is in the ledger alone."""
@@ -254,7 +267,7 @@ class Runner:
         ordered = sorted(self._block_tokens)
         return ordered[min(len(ordered) - 1, math.ceil(0.9 * len(ordered)) - 1)]
 
-    async def _block(self, block: Block) -> None:
+    async def _block(self, block: Block, *, again: bool) -> None:
         self.books.emit(ev.BlockAdmitted(at=timestamp(), block=block.index, task=block.task, run=block.run))
         made: dict[tuple[str, int], Made] = {}
         async with asyncio.TaskGroup() as group:
@@ -265,11 +278,28 @@ class Runner:
                 task = group.create_task(self._answer(place, before))
                 made[name, place.number] = self.course.tasks[identity] = task
                 task.add_done_callback(partial(self._forget, identity))
-        complete = await self._settle(block, made)
-        self.course.open_ends += not complete
+        if not again and self._may_pass(block, made):
+            self._failed[block] = made
+        else:
+            await self._close(block, made)
         self.course.blocks -= 1
         self.course.block_tokens.pop(block.index, None)
         self.course.room.set()
+
+    def _may_pass(self, block: Block, made: dict[tuple[str, int], Made]) -> bool:
+        """Whether a block lacks calls that are worth another try; its answers are then kept for it."""
+        names = (place.call_id(self.experiment.experiment_id) for place in places(self.experiment, block))
+        if self.course.ending is not None or self.course.passing.isdisjoint(names):
+            return False
+        for result in map(_result, made.values()):
+            if isinstance(result, Sample):
+                self.past.answers[result.call_id] = result
+        return True
+
+    async def _close(self, block: Block, made: dict[tuple[str, int], Made]) -> None:
+        """Settle a block for this start."""
+        complete = await self._settle(block, made)
+        self.course.open_ends += not complete
         share = self._looks.block_done() if complete else None
         if share is not None:
             await self._look(share)
