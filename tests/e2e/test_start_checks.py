@@ -103,4 +103,16 @@ def test_the_demo_passes_without_a_warning_and_at_once(place: Workspace) -> None
     # 0.06 s of one core; the bound is what a person would begin to notice.
     assert float(seconds) < 0.3
     assert place.run("run", folder, "--plain").returncode == 0
-    assert "forced" not in opened(folder)
+    assert not {"forced", "warned"} & set(opened(folder))
+
+
+def test_what_warned_is_said_and_recorded(place: Workspace) -> None:
+    folder = place.small_demo("demo-open", tasks=2)
+    for file in folder.iterdir():
+        file.chmod(0o644)
+    done = place.run("run", folder, "--plain")
+    assert done.returncode == 0, done.stderr
+    assert "checks warn: files.private; 'elometer check --experiment demo-open' says why" in done.stderr
+    assert opened(folder)["warned"] == ["files.private"]
+    (manifest,) = folder.glob("archive/*/manifest.json")
+    assert json.loads(manifest.read_text())["warned"] == ["files.private"]

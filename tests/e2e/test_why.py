@@ -34,6 +34,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Path]
     )
     (folder / "experiment.yaml").write_text(spec)
     (folder / "tasks.jsonl").write_text(tasks)
+    for file in folder.iterdir():
+        file.chmod(0o600)
     done = place.run("run", folder, "--plain")
     assert done.returncode == 0, done.stderr
     return place, folder

@@ -122,6 +122,7 @@ def describe(
         damaged_lines={"token_ledger.jsonl": len(reading.bad)},
         no_fit_because=no_fit_because,
         forced=start.opened.forced,
+        warned=start.opened.warned,
     )
 
 

@@ -69,6 +69,8 @@ class Manifest(msgspec.Struct, kw_only=True):
     no_fit_because: str
     # Failed checks that --force overruled; None where the start was not forced.
     forced: tuple[str, ...] | None = None
+    # Checks that warned before the start.
+    warned: tuple[str, ...] = ()
     files: dict[str, FileEntry] = {}
 
 

@@ -95,6 +95,8 @@ def _circumstances(manifest: Manifest) -> list[str]:
         (_("git commit"), _git(manifest)),
         (_("damaged ledger lines"), manifest.damaged_lines.get("token_ledger.jsonl")),
     ]
+    if manifest.warned:
+        facts.append((_("checks that warned"), ", ".join(manifest.warned)))
     if manifest.forced is not None:
         facts.append((_("started with --force past"), ", ".join(manifest.forced) or _("no failed check")))
     return [f"- {name}: {value}" for name, value in facts]

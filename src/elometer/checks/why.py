@@ -39,6 +39,7 @@ class Circumstances:
     expires_at: datetime | None = None
     latest: str = ""
     forced: tuple[str, ...] | None = None
+    warned: tuple[str, ...] = ()
     damaged_lines: int = 0
 
 
@@ -119,6 +120,9 @@ def _metadata(case: Case, facts: Circumstances, folder: Path) -> Iterator[Findin
         yield case.note(
             "metadata", "forced", _("started with --force past {names}").format(names=names), command
         )
+    if facts.warned:
+        text = _("checks warned before the start: {names}").format(names=", ".join(facts.warned))
+        yield case.note("metadata", "warned", text, f"elometer check --experiment {case.quoted}")
     yield _concurrency(case, facts, command)
     if facts.expires_at is not None:
         yield _expiry(case, facts, folder)

@@ -76,6 +76,12 @@ class PlainProgress:
                 cap=event.max_concurrency,
             )
         )
+        if event.warned:
+            self._say(
+                _("checks warn: {names}; 'elometer check --experiment {name}' says why").format(
+                    names=", ".join(event.warned), name=event.experiment_id
+                )
+            )
         if event.resumed:
             self._say(_("going on: {done} of {blocks} blocks are done").format(
                 done=event.blocks_done, blocks=event.blocks

@@ -20,7 +20,7 @@ from elometer.core.errors import AccessError, BudgetStop, ElometerError, Interru
 from elometer.core.redact import Secret
 from elometer.core.text import gettext as _
 from elometer.jobs.account import binding_boundary
-from elometer.jobs.clearance import clear_start
+from elometer.jobs.clearance import Clearance, clear_start
 from elometer.jobs.demo import as_planted, demo_gateway
 from elometer.jobs.key import account_file, experiment_key, spent_today
 from elometer.jobs.places import ledgers
@@ -84,10 +84,10 @@ def run_here(prepared: Prepared, options: RunOptions) -> Result:
     Raises AccessError (3) before anything is sent where a check fails; after writing what there is:
     AccessError (3), BudgetStop (4), PartialRun (5), Interrupted (130).
     """
-    forced = clear_start(prepared, force=options.force).overruled
+    clearance = clear_start(prepared, force=options.force)
     prepared = replace(prepared, experiment=as_planted(prepared.experiment))
     with _gateway(prepared, options) as (url, key, key_fp):
-        ended, failure = asyncio.run(_start(prepared, options, url, key, key_fp, forced))
+        ended, failure = asyncio.run(_start(prepared, options, url, key, key_fp, clearance))
     result = conclude(prepared, ended)
     error = _error_of(ended, failure, prepared.folder.path)
     if error is not None:
@@ -112,7 +112,7 @@ async def _start(
     url: str,
     key: Secret,
     key_fp: str,
-    forced: tuple[str, ...] | None,
+    clearance: Clearance,
 ) -> tuple[ev.StartEnded, str]:
     from elometer.wire.client import GatewayClient, RetryPolicy, Timeouts
 
@@ -145,7 +145,8 @@ async def _start(
             key_label=experiment.gateway.key_label or "",
             key_fp=key_fp,
             profile=experiment.agent.profile,
-            forced=forced,
+            forced=clearance.overruled,
+            warned=clearance.warnings,
         )
         seconds = experiment.agent.limits.seconds
         client = GatewayClient(

@@ -125,5 +125,6 @@ def _circumstances(experiment: Experiment, folder: ExperimentFolder, latest: str
         expires_at=boundary.expires_at,
         latest=latest,
         forced=opened.forced if opened else None,
+        warned=opened.warned if opened else (),
         damaged_lines=len(reading.bad),
     )

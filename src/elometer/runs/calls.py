@@ -42,6 +42,7 @@ class StartFacts:
     profile: str | None = None
     tool: str = "openai-compatible"
     forced: tuple[str, ...] | None = None
+    warned: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,8 @@ class StartOpened(Event, frozen=True, kw_only=True, tag="start_opened"):
     blocks_done: int = 0
     # Failed checks that --force overruled; None where the start was not forced.
     forced: tuple[str, ...] | None = None
+    # Checks that warned before the start.
+    warned: tuple[str, ...] = ()
 
 
 class Restored(Event, frozen=True, kw_only=True, tag="restored"):

@@ -53,6 +53,7 @@ def opening(
         resumed=not past.empty,
         blocks_done=len(done),
         forced=facts.forced,
+        warned=facts.warned,
     )
     for strategy, sums in past.booked.items():
         yield ev.Restored(
