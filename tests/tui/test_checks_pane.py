@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from conftest import MakeApp
 from test_panes import settle, wait_for
+from tests.tui.conftest import MakeApp
 from tui_stand_ins import StandIns
 
 from elometer.tui.app import ElometerApp

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from conftest import MakeApp
 from rich.cells import cell_len
 from test_panes import settle, wait_for
+from tests.tui.conftest import MakeApp
 from tui_stand_ins import StandIns, made_up_fit
 
 from elometer.rating.fit import FitResult, fit

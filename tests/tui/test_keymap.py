@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from conftest import MakeApp
 from test_panes import settle
+from tests.tui.conftest import MakeApp
 from tui_stand_ins import StandIns
 
 from elometer.core.paths import config_folder

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import tui_story
-from conftest import MakeApp
 from hypothesis import given
 from hypothesis import strategies as st
 from test_panes import settle
+from tests.tui.conftest import MakeApp
 
 from elometer.ledger.index import LineIndex
 from elometer.tui.ledger_pages import BLOCK, BLOCKS_KEPT, LedgerPages, ledger_row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import MakeApp
+from tests.tui.conftest import MakeApp
 from textual.pilot import Pilot
 from textual.widget import Widget
 

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from conftest import MakeApp
 from rich.cells import cell_len
 from test_panes import settle, wait_for
+from tests.tui.conftest import MakeApp
 from textual.widgets import Input, Select
 
 from elometer.core.clock import timestamp, utc_now

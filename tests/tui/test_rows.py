@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 
-from elometer.tui.widgets.lines import fit_cells
+from elometer.tui.widgets.lines import fit_cells, wrapped
 from elometer.tui.widgets.rows import Column, Row, Rows, lay_out
 
 COLUMNS = (
@@ -117,3 +117,13 @@ async def test_heading_stays_while_rows_scroll_and_the_cursor_is_in_sight() -> N
         await pilot.pause()
         shown = ["".join(segment.text for segment in table.render_line(y)).split()[0] for y in range(5)]
         assert table.current in shown
+
+
+@given(st.text(alphabet="ab /字é-", max_size=60), st.integers(10, 30))
+def test_wrapped_lines_keep_to_the_width_and_lose_no_letter(text: str, width: int) -> None:
+    lines = wrapped(text, width)
+    assert all(cell_len(line) <= width for line in lines)
+    if cell_len(text) > width:
+        assert "".join("".join(lines).split()) == "".join(text.split())
+    else:
+        assert lines == [text]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import tui_story
-from conftest import MakeApp
 from test_panes import settle, wait_for
+from tests.tui.conftest import MakeApp
 from tui_stand_ins import StandIns
 
 from elometer.core.errors import UsageError

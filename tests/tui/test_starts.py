@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import tui_story
-from conftest import MakeApp
 from test_panes import settle, wait_for
+from tests.tui.conftest import MakeApp
 from tui_stand_ins import StandIns
 
 from elometer.jobs.watch import summarise

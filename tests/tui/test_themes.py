@@ -6,9 +6,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from conftest import MakeApp
 from rich.color import Color, ColorSystem
 from rich.color_triplet import ColorTriplet
+from tests.tui.conftest import MakeApp
 
 from elometer.core.paths import config_folder, data_folder
 from elometer.tui import themes

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     Column("active", "", 2, "left"),
-    Column("name", _("profile"), 14, "left", grow=6),
+    Column("name", _("profile"), 16, "left", grow=8),
     Column("key", _("key"), 12, "left", drop=3, grow=8),
     Column("fingerprint", _("finger"), 8, "left", drop=4),
     Column("boundary", _("boundary"), 14, "left", drop=5, grow=16),
     Column("today", _("today"), 10, drop=6),
-    Column("url", _("effective URL"), 22, "left", grow=200),
+    Column("url", _("effective URL"), 30, "left", grow=200),
     Column("model", _("model"), 16, "left", drop=7),
 )
 STORE, PRESET = "store", "preset"
@@ -171,7 +171,7 @@ def detail_lines(entry: Entry | None, days: Mapping[str, KeyDay], now: datetime)
             (_("boundary {countdown}").format(countdown=expiry_text(boundary.expires_at, now)) + "  ", style)
         )
     if day := days.get(row.key_label or ""):
-        words = _("today ({day} {zone}) {spent} tokens").format(
+        words = _("today ({day} {zone}) {spent} tokens booked").format(
             day=day.day, zone=boundary.timezone, spent=count(day.spent)
         )
         pieces.append((words, ""))

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import math
 import shlex
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from rich.cells import cell_len
 
 from elometer.core.text import gettext as _
 from elometer.core.text import ngettext
@@ -146,13 +143,3 @@ def _formula(fit: FitResult, row: StrategyFit) -> list[str]:
             )
         )
     return lines
-
-
-def wrapped(line: str, width: int) -> list[str]:
-    """A line in as many as it takes; what follows stands deeper."""
-    if cell_len(line) <= width:
-        return [line]
-    indent = " " * (len(line) - len(line.lstrip()))
-    return textwrap.wrap(
-        line, width, subsequent_indent=indent + "    ", break_on_hyphens=False, break_long_words=True
-    ) or [""]

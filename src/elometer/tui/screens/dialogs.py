@@ -11,7 +11,15 @@ from textual.screen import ModalScreen
 from textual.widgets import Footer
 
 from elometer.core.text import gettext as _
-from elometer.tui.widgets.lines import Lines
+from elometer.tui.widgets.lines import Lines, wrapped
+
+WIDEST, MOST_OF_THE_SCREEN = 100, 0.96
+FRAME = 5  # border, padding and scroll bar
+
+
+def text_width(screen: int) -> int:
+    """Cells of a line in a TextDialog on a screen of so many."""
+    return min(WIDEST, int(screen * MOST_OF_THE_SCREEN)) - FRAME
 
 
 class Question(ModalScreen[bool]):
@@ -73,8 +81,20 @@ class TextDialog(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = self.words
-            yield Lines([((line, ""),) for line in self.text_lines], id="text")
+            yield Lines(id="text")
         yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self._fill()
+
+    def on_resize(self) -> None:
+        self._fill()
+
+    def _fill(self) -> None:
+        width = text_width(self.app.size.width)
+        self.query_one("#text", Lines).set_lines(
+            [((part, ""),) for line in self.text_lines for part in wrapped(line, width)]
+        )
 
     def action_scroll(self, step: int) -> None:
         """Further down or up."""

@@ -16,14 +16,12 @@ from elometer.core.errors import ElometerError
 from elometer.core.text import gettext as _
 from elometer.tui.curve import Curve
 from elometer.tui.fit_columns import FOUNDING, basis_text, fit_rows, pages, sentences
-from elometer.tui.provenance import source_lines, wrapped
+from elometer.tui.provenance import source_lines
 from elometer.tui.screens.pane import Pane
 from elometer.tui.widgets.lines import Line, Lines
 from elometer.tui.widgets.rows import Rows
 
 VIEW = Binding.Group(_("Views"), compact=True)
-# Cells that a dialog's border, padding and scroll bar take.
-FRAME = 5
 
 
 class FitPane(Pane):
@@ -131,40 +129,31 @@ class FitPane(Pane):
     def _sentences(self, fit: Any) -> list[tuple[str, str]]:
         return sentences(fit, self.session.beside)
 
-    @property
-    def _dialog_width(self) -> int:
-        """Cells of a line in a dialog over this pane."""
-        return min(100, self.size.width * 96 // 100) - FRAME
-
     def action_sentences(self) -> None:
         """Everything that may be said of this fit, in one text."""
         from elometer.tui.screens.dialogs import TextDialog
 
         fit = self.session.fit
         if fit is not None:
-            width = self._dialog_width
-            lines = [
-                part for text, _style in self._sentences(fit) for part in (*textwrap.wrap(text, width), "")
-            ]
+            lines = [part for text, _style in self._sentences(fit) for part in (text, "")]
             self.app.push_screen(TextDialog(basis_text(fit), lines))
 
     @work(group="views", exclusive=True)
     async def action_view(self, name: str) -> None:
         """One of the views of what stands behind the fit; computed in a thread."""
         from elometer.tui.fit_views import VIEWS
-        from elometer.tui.screens.dialogs import TextDialog
+        from elometer.tui.screens.dialogs import TextDialog, text_width
 
         fit = self.session.fit
         if fit is None:
             return
         title, lines_of = VIEWS[name]
-        width = self._dialog_width
+        width = text_width(self.app.size.width)
         try:
             lines = await asyncio.to_thread(lines_of, fit, width)
         except ElometerError as fault:
             self.own_app.say(fault)
             return
-        lines = [part for line in lines for part in wrapped(line, width)]
         await self.app.push_screen(TextDialog(title, lines))
 
     def on_rows_chosen(self, message: Rows.Chosen) -> None:
@@ -187,11 +176,7 @@ class FitPane(Pane):
             self.own_app.say(fault)
             return
         spent = next((row for row in totals.rows if row.name == strategy), None)
-        lines = [
-            part
-            for line in source_lines(fit, strategy, spent, folder)
-            for part in wrapped(line, self._dialog_width)
-        ]
+        lines = source_lines(fit, strategy, spent, folder)
         title = _("Where {strategy} comes from").format(strategy=strategy)
         await self.app.push_screen(TextDialog(title, lines))
 

@@ -211,7 +211,7 @@ class ProfilesPane(Pane):
         )
         if not await self.app.push_screen_wait(question):
             return
-        self.notify(_("Asking {url} …").format(url=entry.url), markup=False)
+        self.notify(_("Asking {url} …").format(url=entry.url), timeout=2, markup=False)
         try:
             rows = await asyncio.to_thread(verbs.probe, entry.name, entry.tool)
         except (ElometerError, OSError) as fault:

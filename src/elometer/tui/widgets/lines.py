@@ -28,6 +28,38 @@ def fit_cells(text: str, width: int, align: str = "left") -> str:
     return gap + text if align == "right" else text + gap
 
 
+def wrapped(text: str, width: int) -> list[str]:
+    """A text in as many lines as it takes; what follows stands deeper. Wide characters count their cells."""
+    if cell_len(text) <= width:
+        return [text]
+    indent = " " * (len(text) - len(text.lstrip()))
+    deeper = indent + "    " if len(indent) + 8 < width else ""
+    lines, line = [], indent
+    for word in text.split():
+        while cell_len(deeper + word) > width:  # a path or URL longer than a line
+            if line.strip():
+                lines.append(line)
+            head = _fitting(deeper + word, width)
+            lines.append(head)
+            word, line = word[len(head) - len(deeper) :], deeper
+        longer = line + (" " if line.strip() else "") + word
+        if cell_len(longer) > width:
+            lines.append(line)
+            longer = deeper + word
+        line = longer
+    return [*lines, line] if line.strip() else lines
+
+
+def _fitting(text: str, width: int) -> str:
+    """The longest beginning that fits in `width` cells."""
+    cells = 0
+    for at, letter in enumerate(text):
+        cells += cell_len(letter)
+        if cells > width:
+            return text[:at]
+    return text
+
+
 def _changed_cells(before: Line, after: Line) -> int:
     """How many cells from the left have to be sent again: what follows the last difference stays."""
     old, new = _text(before), _text(after)
