@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import World
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.checks.conftest import World
 
 FILES = (
     ".claude/settings.json", ".claude.json", ".codex/config.toml", ".codex/auth.json", ".codex/.env", ".bashrc",

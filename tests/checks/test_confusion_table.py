@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from conftest import KEY, World
 from test_live_checks import refusing
+from tests.checks.conftest import KEY, World
 
 from elometer.checks.catalogue import LIVE
 from elometer.checks.context import ExperimentFacts

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from conftest import MODEL, World
+from tests.checks.conftest import MODEL, World
 
 from elometer.checks.context import ExperimentFacts
 from elometer.checks.ledgers import scan
@@ -149,7 +149,7 @@ def test_a_readable_ledger_is_named(world: World, experiment: Experiment) -> Non
 def test_use_of_the_key_by_another_experiment_is_found_in_its_ledger(
     world: World, experiment: Experiment
 ) -> None:
-    from conftest import KEY
+    from tests.checks.conftest import KEY
 
     from elometer.profiles.secrets import fingerprint
 

@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
 import pytest
-from conftest import KEY, MODEL, World
+from tests.checks.conftest import KEY, MODEL, World
 
 from elometer.checks.context import ExperimentFacts
 from elometer.checks.engine import ask_all

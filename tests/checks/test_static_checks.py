@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from conftest import KEY, MODEL, OTHER_KEY, ROOT, World
+from tests.checks.conftest import KEY, MODEL, OTHER_KEY, ROOT, World
 
 from elometer.checks.context import ExperimentFacts, TerminalFacts
 from elometer.profiles.model import Key, Profile
