@@ -123,6 +123,18 @@ class Attempt(msgspec.Struct, kw_only=True):
     answer_sha: str | None = None
 
 
+# What a call's ledger lines take over from it as it stands.
+_LABELS = (
+    *("experiment_id", "strategy", "task", "run", "run_id", "call_id", "phase", "sample", "round", "block"),
+    *("position", "profile", "tool", "key_fp", "origin", "stream"),
+)
+
+
+def labels(call: Call) -> dict[str, Any]:
+    """The fields of a call's ledger lines that name it and its place; `model_requested` is among them."""
+    return {"model_requested": call.model, **{name: getattr(call, name) for name in _LABELS}}
+
+
 class Answer(msgspec.Struct, frozen=True):
     """What a call came to: the text of its last attempt and that attempt.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from statistics import fmean
 
-from elometer.core.attempt import Attempt, Call
+from elometer.core.attempt import Attempt, Call, labels
 from elometer.runs import events as ev
 from elometer.runs.books import Books
 from elometer.runs.calls import worst_case
@@ -64,33 +64,17 @@ def lost_attempts(past: Past, calls: Mapping[str, Call]) -> list[Attempt]:
 
 def _lost(call: Call, event: ev.CallSent, prompt: int, completion: int) -> Attempt:
     return Attempt(
-        experiment_id=call.experiment_id,
-        strategy=call.strategy,
-        task=call.task,
-        run=call.run,
+        **labels(call),
         model=call.model,
         prompt_tokens=prompt,
         completion_tokens=completion,
         total_tokens=prompt + completion,
         timestamp=event.at,
-        run_id=call.run_id,
-        call_id=call.call_id,
         attempt=event.attempt,
-        phase=call.phase,
-        sample=call.sample,
-        round=call.round,
-        block=call.block,
-        position=call.position,
-        profile=call.profile,
-        tool=call.tool,
-        key_fp=call.key_fp,
-        origin=call.origin,
-        model_requested=call.model,
         status="cancelled",
         error_class="process_died",
         error_message="the start ended while this attempt was on the wire",
         usage_source="estimated",
         billed="unknown",
-        stream=call.stream,
         seed=call.seed,
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from elometer.core.attempt import Attempt, Call, Status, text_sha
+from elometer.core.attempt import Attempt, Call, Status, labels, text_sha
 from elometer.core.clock import timestamp
 from elometer.core.text import gettext as _
 from elometer.core.usage import NO_USAGE, Usage, normalise
@@ -242,29 +242,14 @@ def build_attempt(
     if parsed is not None and usage.source == "server" and usage.final:
         ratio.learn(sent.prompt_bytes, parsed, usage)
     attempt = Attempt(
-        experiment_id=call.experiment_id,
-        strategy=call.strategy,
-        task=call.task,
-        run=call.run,
+        **labels(call),
         model=(parsed.model if parsed is not None else None) or call.model,
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         total_tokens=usage.total,
         timestamp=timestamp(sent.started),
-        run_id=call.run_id,
-        call_id=call.call_id,
         attempt=sent.number,
         final=answered,
-        phase=call.phase,
-        sample=call.sample,
-        round=call.round,
-        block=call.block,
-        position=call.position,
-        profile=call.profile,
-        tool=call.tool,
-        key_fp=call.key_fp,
-        origin=call.origin,
-        model_requested=call.model,
         status=status,
         http_status=outcome.http_status,
         finish_reason=parsed.finish_reason if parsed is not None else None,
@@ -287,7 +272,6 @@ def build_attempt(
             (outcome.headers[name] for name in REQUEST_ID_HEADERS if name in outcome.headers), None
         ),
         response_id=parsed.response_id if parsed is not None else None,
-        stream=call.stream,
         queue_ms=milliseconds(sent.queue_s),
         ttft_ms=milliseconds(outcome.ttft_s),
         latency_ms=milliseconds(outcome.latency_s),
