@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import stat
+
 from test_panes import settle, wait_for
 from tests.tui.conftest import MakeApp
 from tui_stand_ins import StandIns
 
+from elometer.core.paths import state_folder
 from elometer.tui.app import ElometerApp
 from elometer.tui.screens.dialogs import Question
 from elometer.tui.terminal import Terminal
@@ -80,3 +83,20 @@ async def test_live_ones_are_asked_after_a_yes_only(make_app: MakeApp, stand_ins
         assert stand_ins.asked == [("live", None)]
         served = next(row for row in app.screen.query_one("#checks", Rows).rows if row.key == "models.served")
         assert served.cells["status"] == "✓ pass"
+        await pilot.press("l")  # agreed to once
+        await settle(pilot)
+        assert stand_ins.asked == [("live", None)] * 2
+
+
+async def test_y_sends_the_fix_and_keeps_it_in_a_file_that_is_named(make_app: MakeApp) -> None:
+    app = make_app(None, "checks")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("down", "y")
+        await settle(pilot)
+        (notice,) = app._notifications
+    path = state_folder() / "fixes" / "key.two.txt"
+    assert path.read_text() == "unset ANTHROPIC_API_KEY\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert str(path) in notice.message
+    assert app.clipboard == "unset ANTHROPIC_API_KEY"

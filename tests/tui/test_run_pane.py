@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tui_story
 from test_panes import settle, wait_for
 from tests.tui.conftest import MakeApp
-from tui_stand_ins import StandIns
+from tui_stand_ins import StandIns, answer
 
 from elometer.core.errors import UsageError
+from elometer.jobs.planted import known_faults
 from elometer.runs import events as ev
 from elometer.tui.app import ElometerApp
-from elometer.tui.screens.dialogs import Question
+from elometer.tui.screens.dialogs import Question, TextDialog
+from elometer.tui.screens.picker import Picker
 from elometer.tui.widgets.bars import StatusBar
 from elometer.tui.widgets.hint import Hint
 from elometer.tui.widgets.lines import Lines
@@ -193,7 +196,7 @@ async def test_a_start_whose_process_is_gone_is_shown_as_died_and_can_go_on(
     monkeypatch.setattr("elometer.tui.app.SILENCE_S", 0.0)
     monkeypatch.setattr(stand_ins, "standing", lambda folder: "died")
     monkeypatch.setattr(
-        stand_ins, "start_run", lambda folder: (stand_ins.asked.append(("run", folder)), folder)[1]
+        stand_ins, "start_run", lambda folder, force: (stand_ins.asked.append(("run", folder)), folder)[1]
     )
     app = make_app(story_folder)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -230,3 +233,35 @@ async def test_a_strangers_name_is_accepted_after_a_question_only(
         await pilot.press("y")
         await settle(pilot)
         assert stand_ins.asked == [("state", "running")]
+
+
+async def test_a_fault_is_planted_named_and_started_all_the_same_by_key(
+    make_app: MakeApp, stand_ins: StandIns, story_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = known_faults()[:2]
+    named = answer("url.v1", "url", "Does the root end in /v1?", "fail", "/v1/v1 → 404", cause="doubled")
+    made = SimpleNamespace(fault=second, folder=story_folder, complaints=(named,), blocked=True)
+    monkeypatch.setattr(stand_ins, "plant", lambda name: (stand_ins.asked.append(("plant", name)), made)[1])
+    monkeypatch.setattr(
+        stand_ins,
+        "start_run",
+        lambda folder, force: (stand_ins.asked.append(("run", force)), folder)[1],
+    )
+    app = make_app(None)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        assert first.id != second.id
+        await pilot.press("b")
+        await wait_for(pilot, Picker)
+        await pilot.press("down", "enter")
+        await wait_for(pilot, TextDialog)
+        await pilot.pause()
+        said = app.screen.query_one("#text", Lines).text()
+        assert "✗ fail: Does the root end in /v1?" in said
+        assert "doubled" in said
+        await pilot.press("q")
+        await wait_for(pilot, Question)
+        await pilot.press("y")
+        await settle(pilot)
+        assert stand_ins.asked == [("plant", second.id), ("run", True)]
+        assert app.session.folder == story_folder

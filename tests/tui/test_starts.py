@@ -10,7 +10,7 @@ from tests.tui.conftest import MakeApp
 from tui_stand_ins import StandIns
 
 from elometer.jobs.watch import summarise
-from elometer.tui.screens.starts import StartPicker
+from elometer.tui.screens.picker import Picker
 from elometer.tui.widgets.rows import Rows
 
 
@@ -24,7 +24,7 @@ async def test_enter_opens_the_chosen_one_and_n_goes_back(
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await pilot.press("o")
-        await wait_for(pilot, StartPicker)
+        await wait_for(pilot, Picker)
         rows = {row.cells["name"]: row.cells for row in app.screen.query_one(Rows).rows}
         assert rows["one"]["status"] == "complete"
         assert rows["one"]["blocks"] == "2/2"
@@ -32,7 +32,7 @@ async def test_enter_opens_the_chosen_one_and_n_goes_back(
         await settle(pilot)
         assert app.session.folder is None
         await pilot.press("o")
-        await wait_for(pilot, StartPicker)
+        await wait_for(pilot, Picker)
         await pilot.press("down", "enter")
         await settle(pilot)
         assert app.session.folder == died

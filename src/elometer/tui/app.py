@@ -214,14 +214,9 @@ class ElometerApp(App[str]):
         )
 
     @work(group="start", exclusive=True)
-    async def resume_start(self) -> None:
-        """Start the open experiment again."""
-        folder = self.session.folder
-        if folder is not None:
-            await self._start(
-                lambda: self.session.verbs.start_run(folder),
-                _("Going on with {name}.").format(name=folder.name),
-            )
+    async def start_folder(self, folder: Path, words: str, *, force: bool = False) -> None:
+        """Start an experiment, or go on with it; `force`: although a check fails."""
+        await self._start(lambda: self.session.verbs.start_run(folder, force=force), words)
 
     async def _start(self, start: Callable[[], Path], words: str) -> None:
         self.notify(words, markup=False)
@@ -257,16 +252,16 @@ class ElometerApp(App[str]):
     @work
     async def action_open(self) -> None:
         """Choose an experiment to watch."""
-        from elometer.tui.screens.starts import StartPicker
+        from elometer.tui.screens.starts import start_picker
 
         try:
             starts = await asyncio.to_thread(self.session.verbs.starts)
         except (ElometerError, OSError) as fault:
             self.say(fault)
             return
-        folder = await self.push_screen_wait(StartPicker(starts))
+        folder = await self.push_screen_wait(start_picker(starts))
         if folder is not None:
-            self.open_folder(folder)
+            self.open_folder(Path(folder))
             self.switch_mode("run")
 
     def ask_state(self, state: Literal["running", "paused", "stopping"]) -> None:

@@ -16,7 +16,9 @@ from elometer.core.redact import redact
 if TYPE_CHECKING:
     from elometer.checks.engine import Row as CheckRow
     from elometer.checks.engine import Status
+    from elometer.gateway.demo.faults import Fault
     from elometer.jobs.account import KeyDay
+    from elometer.jobs.planted import PlantedDemo
     from elometer.jobs.profiles import Prepared as PreparedLaunch
     from elometer.jobs.profiles import Preview, ProfileRow
     from elometer.jobs.watch import StartSummary
@@ -67,13 +69,25 @@ class Verbs:
 
         return self.start_run(create_demo())
 
-    def start_run(self, target: Path) -> Path:
+    def faults(self) -> Sequence[Fault]:
+        """The faults that a demo can be given."""
+        from elometer.jobs.planted import known_faults
+
+        return known_faults()
+
+    def plant(self, name: str) -> PlantedDemo:
+        """A new demo with a fault, and what all checks say of it; its gateway runs for that long."""
+        from elometer.jobs.planted import plant
+
+        return plant(name)
+
+    def start_run(self, target: Path, *, force: bool = False) -> Path:
         """Begin or resume an experiment in a process of its own; the folder to watch."""
         from elometer.jobs.prepare import prepare
         from elometer.jobs.run import RunOptions, spawn
 
         prepared = prepare(target)
-        spawn(prepared, RunOptions())
+        spawn(prepared, RunOptions(force=force))
         return prepared.folder.path
 
     def last_words(self, folder: Path, lines: int = 3) -> list[str]:
@@ -178,6 +192,15 @@ class Verbs:
         from elometer.jobs.checks import Question, run_static
 
         return run_static(Question(experiment=_experiment(folder)), only=only, known=known)
+
+    def keep_fix(self, check: str, fix: str) -> Path:
+        """Write a check's fix into a file of its own, for terminals that pass no clipboard on."""
+        from elometer.core.atomic import make_private_folder, replace_file
+        from elometer.core.paths import state_folder
+
+        path = make_private_folder(state_folder() / "fixes") / f"{check}.txt"
+        replace_file(path, (redact(fix) + "\n").encode())
+        return path
 
     def live_cost(self) -> int:
         """The most that the live checks may spend, in tokens."""

@@ -33,6 +33,9 @@ class ChecksPane(Pane):
     # Checks
     Each row is a question; `✗ fail` stands in the way of a run, `! warn` deserves a look, `? unknown` could
     not be answered here. Evidence, cause and fix of the chosen row are beside or below it.
+
+    `r` asks the chosen question again, `R` all, `l` also those that ask the gateway: their cost is named and
+    agreed to once. `y` copies the fix and keeps it in a file.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "again(False)", _("Rerun"), id="checks.again"),
@@ -58,6 +61,7 @@ class ChecksPane(Pane):
         super().__init__()
         self._found: list[Row] = []
         self._asked = False
+        self._live_agreed = -1  # tokens that the user has said yes to
 
     def compose_body(self) -> Iterable[Widget]:
         yield Container(
@@ -127,20 +131,11 @@ class ChecksPane(Pane):
         chosen = self._chosen()
         self._ask(None if everything or chosen is None else chosen.check.id)
 
-    @work
+    @work(group="checks", exclusive=True)
     async def action_live(self) -> None:
-        """Ask the gateway too, after a question that names the cost."""
-        from elometer.tui.screens.dialogs import Question
-
+        """Ask the gateway too; the first time after a question that names the cost."""
         verbs, folder = self.session.verbs, self.session.folder
-        cost = await asyncio.to_thread(verbs.live_cost)
-        question = Question(
-            _("Ask the gateway?"),
-            _("Up to {tokens} tokens are spent and booked as probe.").format(tokens=count(cost)),
-            yes=_("ask"),
-            no=_("leave it"),
-        )
-        if not await self.app.push_screen_wait(question):
+        if not await self._agreed():
             return
         summary = self.query_one("#check-summary", Lines)
         summary.set_lines([((_("asking the gateway …"), "muted"),)])
@@ -153,15 +148,40 @@ class ChecksPane(Pane):
         self._found = [fresh.pop(row.check.id, row) for row in self._found] + list(fresh.values())
         self._show()
 
-    def action_copy_fix(self) -> None:
-        """Send the fix to the terminal's clipboard."""
+    async def _agreed(self) -> bool:
+        """True once the user has said yes to the cost; it is asked once, and named each time."""
+        from elometer.tui.screens.dialogs import Question
+
+        cost = await asyncio.to_thread(self.session.verbs.live_cost)
+        words = _("Up to {tokens} tokens are spent and booked as probe.").format(tokens=count(cost))
+        if self._live_agreed >= cost:
+            self.notify(words, timeout=3)
+            return True
+        question = Question(_("Ask the gateway?"), words, yes=_("ask"), no=_("leave it"))
+        agreed = await self.app.push_screen_wait(question)
+        if agreed:
+            self._live_agreed = cost
+        return agreed
+
+    @work(group="fix", exclusive=True)
+    async def action_copy_fix(self) -> None:
+        """Send the fix to the terminal's clipboard, and keep it in a file: the clipboard may not take it."""
         chosen = self._chosen()
         if chosen is None or not chosen.result.fix:
             self.notify(_("This row needs no fix."))
             return
-        self.app.copy_to_clipboard(chosen.result.fix)
+        fix = chosen.result.fix
+        self.app.copy_to_clipboard(fix)
+        try:
+            path = await asyncio.to_thread(self.session.verbs.keep_fix, chosen.check.id, fix)
+        except OSError as fault:
+            self.own_app.say(fault)
+            return
         self.notify(
-            _("Sent to the terminal by OSC 52. In tmux that needs 'set -g set-clipboard on'."),
-            title=chosen.result.fix,
+            _(
+                "Written to {path}, and sent to the terminal by OSC 52 (tmux: set -g set-clipboard on)."
+            ).format(path=path),
+            title=fix,
+            timeout=15,
             markup=False,
         )

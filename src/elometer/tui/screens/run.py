@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable
 from typing import ClassVar, Literal
@@ -11,6 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
+from elometer.core.errors import ElometerError
 from elometer.core.text import gettext as _
 from elometer.tui.curve import Curve
 from elometer.tui.lanes import (
@@ -48,6 +50,7 @@ class RunPane(Pane):
         Binding("minus", "cap(-1)", _("Cap down"), key_display="-", group=CAP, id="run.cap_down"),
         Binding("A", "accept", _("Accept name"), id="run.accept"),
         Binding("x", "stop", _("Stop"), id="run.stop"),
+        Binding("b", "break", _("Break"), show=False, id="run.break"),
         Binding("R", "resume", _("Go on"), id="run.resume"),
     ]
     AUTO_FOCUS = "#body"
@@ -86,6 +89,7 @@ class RunPane(Pane):
             self.say_empty(
                 _("Nothing is running. The race of the strategies will be here."),
                 ("d", _("run the demo: no key, no cost, about half a minute")),
+                ("b", _("run it with a fault, which the checks have to name")),
                 ("o", _("open an experiment of this workspace")),
                 ("i", _("write a new experiment.yaml and tasks.jsonl")),
                 ("p", _("probe a gateway: choose a profile, or add one with a")),
@@ -134,6 +138,8 @@ class RunPane(Pane):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         session = self.own_app.session
+        if action == "break":
+            return session.watch is None
         held = held_by_stranger(session.state) and session.running
         if action == "accept":
             return held
@@ -189,4 +195,34 @@ class RunPane(Pane):
 
     def action_resume(self) -> None:
         """Start the same experiment again; what is there is kept."""
-        self.own_app.resume_start()
+        folder = self.session.folder
+        if folder is not None:
+            self.own_app.start_folder(folder, _("Going on with {name}.").format(name=folder.name))
+
+    @work(group="break", exclusive=True)
+    async def action_break(self) -> None:
+        """Plant a fault in a new demo, show what the checks say of it, and start it if that is wanted."""
+        from elometer.tui.screens.dialogs import Question, TextDialog
+        from elometer.tui.screens.faults import fault_picker, planted_lines
+
+        verbs = self.session.verbs
+        name = await self.app.push_screen_wait(fault_picker(await asyncio.to_thread(verbs.faults)))
+        if name is None:
+            return
+        self.notify(_("Planting {name} and asking the checks …").format(name=name), timeout=2, markup=False)
+        try:
+            planted = await asyncio.to_thread(verbs.plant, name)
+        except (ElometerError, OSError) as fault:
+            self.own_app.say(fault)
+            return
+        await self.app.push_screen_wait(TextDialog(name, planted_lines(planted)))
+        refused = _("A failed check refuses this start; yes begins it all the same.")
+        question = Question(
+            _("Start it all the same?") if planted.blocked else _("Start it?"),
+            refused if planted.blocked else _("Its ledger may tell more."),
+            yes=_("start"),
+            no=_("leave it"),
+        )
+        if await self.app.push_screen_wait(question):
+            words = _("Starting the demo with {name}.").format(name=name)
+            self.own_app.start_folder(planted.folder, words, force=planted.blocked)
