@@ -33,7 +33,10 @@ SOON = {"retry-after": "1", "retry-after-ms": "60"}
 
 @dataclass(frozen=True)
 class Fault:
-    """A way to fail, and the class that a client should give it. `cut`: chunks of the stream that go out."""
+    """A way to fail, and the class that a client should give it.
+
+    `cut`: chunks of the stream that go out. `silent`: never answered.
+    """
 
     name: str
     error_class: str
@@ -42,6 +45,7 @@ class Fault:
     body: str = ""
     cut: int | None = None
     clean: bool = False
+    silent: bool = False
 
 
 def _json(message: str, kind: str) -> str:
@@ -59,6 +63,7 @@ FAULTS = (
     Fault("empty", "bad_body", 200, (JSON,)),
     Fault("ended early", "stream_truncated", cut=3, clean=True),
     Fault("cut", "net_reset", cut=3),
+    Fault("silent", "net_timeout_read", silent=True),
 )
 
 Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -89,6 +94,10 @@ class FaultyGateway:
 
     async def _break(self, fault: Fault, scope: Scope, receive: Receive, send: Send) -> None:
         self.done[fault.name] += 1
+        if fault.silent:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            return
         if fault.cut is None:
             while (await receive()).get("more_body"):
                 pass

@@ -69,6 +69,7 @@ def experiment_against(place: Workspace, root: str, *, tasks: int, runs: int) ->
     gateway["base_url"], gateway["key_env"] = root, KEY_VARIABLE
     gateway["key_boundary"]["daily_budget_tokens"] = 100_000_000
     spec["agent"]["kind"] = "http"
+    spec["agent"]["limits"] = {"seconds": 3}  # for those that are never answered
     spec["retry"] = {"infra": 8, "backoff": [0.1, 2.0]}
     folder = place.experiments / "soak"
     folder.mkdir(parents=True, mode=0o700)

@@ -138,7 +138,10 @@ def worst_case(call: Call) -> int:
 
 
 def budget_charge(attempt: Attempt, worst: int) -> int:
-    """Tokens to book against the budget: the count where known, the worst case where it may be billed."""
+    """Tokens to book against the budget: the count where known, the worst case where it may be billed.
+
+    Also where no status ever came: a server that was not waited for any longer may have worked all the same.
+    """
     if attempt.total_tokens is not None:
         return attempt.total_tokens
-    return worst if attempt.billed != "no" and attempt.http_status is not None else 0
+    return 0 if attempt.billed == "no" else worst
