@@ -2,7 +2,8 @@
 
 Contained: processor time, memory, file sizes, open files, processes, output, wall clock, the environment,
 and, where the kernel lets users make namespaces, the network and every process it leaves behind. Not
-contained: the files that this user may read and write; a grader is the user's own code and is trusted so far.
+contained: the files that this user may read and write, and the number of root's processes, which the system
+does not bound. A grader is the user's own code and is trusted so far.
 """
 
 from __future__ import annotations
