@@ -7,10 +7,16 @@ from pathlib import Path
 
 import pytest
 import tui_story
+from textual import _wait
 from tui_stand_ins import StandIns, made_up_fit
 
 from elometer.tui.app import ElometerApp
 from elometer.tui.terminal import Terminal
+
+# A pilot waits after each key until the process rests. Looking five times as often for the same rest (a twentieth
+# of the time) makes the tests of the screens half as long.
+_wait.SLEEP_GRANULARITY = 1 / 200
+_wait.SLEEP_IDLE = _wait.SLEEP_GRANULARITY / 20
 
 MakeApp = Callable[..., ElometerApp]
 
@@ -50,9 +56,11 @@ def stand_ins() -> StandIns:
 
 @pytest.fixture
 def make_app(stand_ins: StandIns) -> MakeApp:
-    """An app on a folder (None: nothing open) that begins with a pane."""
+    """An app on a folder (None: nothing open) that begins with a pane. It looks at files when a test says so."""
 
     def make(folder: Path | None, first: str = "run", **options: object) -> ElometerApp:
-        return ElometerApp(folder, verbs=stand_ins, terminal=Terminal(), first=first, **options)
+        return ElometerApp(
+            folder, verbs=stand_ins, terminal=Terminal(pull_seconds=60.0), first=first, **options
+        )
 
     return make

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
 from tests.tui.conftest import MakeApp
 from textual.pilot import Pilot
 from textual.widget import Widget
+from textual.worker import WorkerCancelled
 
 from elometer.tui.app import ElometerApp
 from elometer.tui.screens.pane import PANES
@@ -39,7 +41,8 @@ async def settle(pilot: Pilot[str]) -> None:
     for _ in range(2):
         await pilot.app.pull()
         if pilot.app.pane is not None:  # the worker behind a dialog waits for its answer
-            await pilot.app.workers.wait_for_complete()
+            with contextlib.suppress(WorkerCancelled):  # an exclusive one gave way to its successor
+                await pilot.app.workers.wait_for_complete()
         await pilot.pause()
 
 

@@ -38,7 +38,7 @@ def ended(tmp_path: Path) -> Path:
 def test_an_idle_app_sends_nothing(open_terminal: Open, ended: Path) -> None:
     terminal = open_terminal(ended, "run")
     terminal.settle(b"complete")
-    assert terminal.read_for(2.0) == b""
+    assert terminal.read_for(1.0) == b""
 
 
 @pytest.mark.slow

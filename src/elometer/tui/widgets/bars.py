@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from rich.cells import cell_len
+from rich.style import Style
 from textual import events
 
 from elometer.core.text import gettext as _
@@ -21,12 +23,19 @@ class PaneBar(Lines):
         &:ansi { text-style: none; .lines--here { text-style: reverse bold; } }
     }
     """
-    COMPONENT_CLASSES = Lines.COMPONENT_CLASSES | {"lines--here"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"lines--here"}
 
     def __init__(self, panes: Sequence[tuple[str, str]], current: str) -> None:
         super().__init__([()])
         self.panes, self.current = panes, current
         self.simulated = False
+
+    def named_style(self, name: str, base: Style) -> Style:
+        return (
+            self.get_component_rich_style("lines--here")
+            if name == "here"
+            else super().named_style(name, base)
+        )
 
     def show(self, *, simulated: bool) -> None:
         """Say whether the numbers are those of the demo."""

@@ -78,7 +78,7 @@ class Rows(Lines, can_focus=True):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--cursor", "rows--cursor-blurred"}
     DEFAULT_CSS = """
     Rows {
-        scrollbar-gutter: stable;
+        scrollbar-gutter: stable; scrollbar-size-horizontal: 0;
         .rows--cursor { color: $row-cursor-foreground; background: $row-cursor-background; }
         .rows--cursor-blurred {
             color: $row-cursor-blurred-foreground; background: $row-cursor-blurred-background;
