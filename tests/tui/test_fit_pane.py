@@ -257,6 +257,6 @@ async def test_the_plot_can_be_drawn_in_the_terminals_own_colours(
         app.theme = theme
         for _ in range(50):
             await settle(pilot)
-            if "tokens per task-run" in app.export_screenshot().replace("&#160;", " "):
+            if "→ tokens per task-run" in app.export_screenshot().replace("&#160;", " "):
                 return
         pytest.fail("the plot was not drawn")

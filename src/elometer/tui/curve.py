@@ -24,7 +24,7 @@ class Curve(Container):
     DEFAULT_CSS = """
     Curve {
         height: 1fr; min-height: 8;
-        #plot-key { dock: bottom; height: auto; max-height: 2; padding: 0 0 0 8; overflow-y: hidden; }
+        #plot-key { dock: bottom; height: auto; max-height: 2; padding: 0 1; overflow-y: hidden; }
     }
     """
 
@@ -49,11 +49,11 @@ class Curve(Container):
         points, apart = curve_points(fit), ceiling_points(fit, ceilings)
         plots = self.query(EloPlot)
         if plots:
-            plots.first().draw(points, apart, slope, _("tokens per task-run"))
+            plots.first().draw(points, apart, slope)
         else:
             plot, words = EloPlot(), Lines(id="plot-key")
             self.mount(plot, words)
-            plot.call_after_refresh(plot.draw, points, apart, slope, _("tokens per task-run"))
+            plot.call_after_refresh(plot.draw, points, apart, slope)
         self.query_one("#plot-key", Lines).set_lines(key_lines(points, apart, slope))
 
 
@@ -76,13 +76,13 @@ def ceiling_points(fit: Any, ceilings: Sequence[Any]) -> list[Point]:
 
 
 def key_lines(points: Sequence[Point], apart: Sequence[Point], slope: float) -> list[Line]:
-    """What the marks mean; only of those that are drawn."""
-    pieces: list[Piece] = []
+    """What the axis counts and the marks mean; only of those that are drawn."""
+    pieces: list[Piece] = [(_("→ tokens per task-run") + "  ", "")]
     if any(point.resolved for point in points):
         pieces.append((_("● sure") + "  ", ""))
     if not all(point.resolved for point in points):
         pieces.append((_("○ not resolved") + "  ", "muted"))
-    pieces.append((_("┈ perfect best-of-n, +{slope:.1f} per doubling").format(slope=slope) + "  ", "muted"))
+    pieces.append((_("┈ best-of-n +{slope:.1f}/doubling").format(slope=slope), "muted"))
     lines: list[Line] = [tuple(pieces)]
     if apart:
         names = ", ".join(point.name for point in apart)

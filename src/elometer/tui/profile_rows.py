@@ -22,10 +22,10 @@ COLUMNS = (
     Column("name", _("profile"), 16, "left", grow=8),
     Column("key", _("key"), 12, "left", drop=3, grow=8),
     Column("fingerprint", _("finger"), 8, "left", drop=4),
-    Column("boundary", _("boundary"), 14, "left", drop=5, grow=16),
+    Column("boundary", _("boundary"), 17, "left", drop=5, grow=16),
     Column("today", _("today"), 10, drop=6),
     Column("url", _("effective URL"), 30, "left", grow=200),
-    Column("model", _("model"), 16, "left", drop=7),
+    Column("model", _("model"), 14, "left", drop=7),
 )
 STORE, PRESET = "store", "preset"
 

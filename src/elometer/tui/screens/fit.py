@@ -60,7 +60,7 @@ class FitPane(Pane):
         #sentence { margin: 1 0 0 0; max-height: 4; overflow-y: hidden; }
         &.-high #sentence { max-height: 12; }
         &.-short #plot { display: none; }
-        &.-short #sentence { margin: 0; }
+        &.-short #sentence { margin: 0; height: 1fr; max-height: 100%; }
     }
     """
 
@@ -114,12 +114,21 @@ class FitPane(Pane):
         rows = self.query_one("#fit", Rows)
         rows.set_columns([quantity.column for quantity in quantities])
         rows.set_rows(fit_rows(fit, quantities))
-        said = [
-            ((part, style),)
-            for text, style in self._sentences(fit)
-            for part in textwrap.wrap(text, max(20, width))
-        ]
-        self.query_one("#sentence", Lines).set_lines(said)
+        self.query_one("#sentence", Lines).set_lines(self._said(fit, width))
+
+    def _said(self, fit: Any, width: int) -> list[Line]:
+        """The sentences that there is room for, each of them whole."""
+        room = 12 if self.has_class("-high") else 3
+        if self.has_class("-short"):  # no plot: the text has what the table leaves
+            body = self.size.height - 3  # bar of panes, status line, footer
+            room = max(room, body - 1 - min(len(fit.strategies) + 1, body // 2))
+        lines: list[Line] = []
+        for text, style in self._sentences(fit):
+            parts = textwrap.wrap(text, max(20, width))
+            if lines and len(lines) + len(parts) > room:
+                break
+            lines += [((part, style),) for part in parts]
+        return lines
 
     def on_resize(self, event: events.Resize) -> None:
         self._shown = None

@@ -65,7 +65,8 @@ class RunPane(Pane):
         #beside { overflow-y: hidden; }
         #curve { margin: 1 1 0 1; display: none; }
         &.-high #curve { display: block; }
-        &.-short #header, &.-short #lanes { margin-top: 0; }
+        &.-short #header { margin: 0; }
+        &.-short #lanes { margin: 0 1; }
         &.-short #fit-title { display: none; }
     }
     """

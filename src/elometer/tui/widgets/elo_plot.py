@@ -52,7 +52,7 @@ class EloPlot(PlotWidget):
     """
 
     margin_top = reactive(1)
-    margin_bottom = reactive(3)
+    margin_bottom = reactive(2)  # what the axis counts stands in the key below, which is there anyhow
     margin_left = reactive(8)
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -67,9 +67,7 @@ class EloPlot(PlotWidget):
             self._theme = theme
             super().notify_style_update()
 
-    def draw(
-        self, points: Sequence[Point], apart: Sequence[Point], elo_per_doubling: float, x_label: str
-    ) -> None:
+    def draw(self, points: Sequence[Point], apart: Sequence[Point], elo_per_doubling: float) -> None:
         """Draw the reference line first: what is drawn later covers what was drawn before.
 
         Points that stand `apart` are marked hollow and joined by no line.
@@ -77,7 +75,6 @@ class EloPlot(PlotWidget):
         colours = {name: rich_colour(value) for name, value in self.app.theme_variables.items()}
         self.clear()
         self.set_x_formatter(TokenAxis())
-        self.set_xlabel(x_label)
         self.set_ylabel(_("Elo"))
         if not points:
             return
