@@ -46,7 +46,8 @@ RUN = "bt-arch-20261129T190000Z"
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ELOMETER_HOME", str(tmp_path / "bt-eval"))
-    monkeypatch.setattr(redact, "_values", set())
+    nothing = {"values": set(), "longest_first": (), "as_bytes": ()}
+    monkeypatch.setattr(redact, "_Known", type("Nothing", (), nothing))
     return tmp_path / "bt-eval" / "bt-arch"
 
 

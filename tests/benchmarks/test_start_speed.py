@@ -34,9 +34,12 @@ ROUNDS = 5
 
 
 @contextmanager
-def gateway(place: Workspace) -> Iterator[str]:
-    command = [sys.executable, "-m", "elometer", "gateway", "demo", "--latency-ms", "200", "200"]
-    options = ["--rate-429", "0", "--max-concurrency", str(IN_FLIGHT), "--seed", "1"]
+def gateway(
+    place: Workspace, low_ms: int = 200, high_ms: int = 200, in_flight: int = IN_FLIGHT
+) -> Iterator[str]:
+    latency = ["--latency-ms", str(low_ms), str(high_ms)]
+    command = [sys.executable, "-m", "elometer", "gateway", "demo", *latency]
+    options = ["--rate-429", "0", "--max-concurrency", str(in_flight), "--seed", "1"]
     process = subprocess.Popen(
         [*command, *options, "--with-parent", str(os.getpid())],
         env=place.environment(ELOMETER_DEMO_KEY=KEY),
@@ -50,15 +53,17 @@ def gateway(place: Workspace) -> Iterator[str]:
         process.wait()
 
 
-def write(place: Workspace, url: str, name: str) -> Path:
+def write(
+    place: Workspace, url: str, name: str, *, tasks: int = TASKS, in_flight: int = IN_FLIGHT
+) -> Path:
     """The demo's tasks under kind `http`, so that the start talks to a gateway it did not start."""
     folder = place.experiments / name
     folder.mkdir(parents=True)
-    spec, tasks = demo_experiment(1, experiment_id=name, tasks=TASKS, runs=1, max_concurrency=IN_FLIGHT)
+    spec, lines = demo_experiment(1, experiment_id=name, tasks=tasks, runs=1, max_concurrency=in_flight)
     spec = spec.replace("kind: demo", "kind: http").replace("taotoken:", f"taotoken:\n  base_url: {url}", 1)
     spec = re.sub(r"daily_budget_tokens: \d+", "daily_budget_tokens: 100000000", spec)
     (folder / "experiment.yaml").write_text(spec)
-    (folder / "tasks.jsonl").write_text(tasks)
+    (folder / "tasks.jsonl").write_text(lines)
     return folder
 
 

@@ -130,7 +130,8 @@ def test_a_torn_tail_is_reported_and_costs_only_itself(tmp_path: Path) -> None:
 
 
 def test_no_registered_secret_reaches_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redact, "_values", set())
+    nothing = {"values": set(), "longest_first": (), "as_bytes": ()}
+    monkeypatch.setattr(redact, "_Known", type("Nothing", (), nothing))
     for value in ("planted-value-1234", 'with"quote\\and-more', "908123"):
         redact.register(value)
     path = tmp_path / "l.jsonl"

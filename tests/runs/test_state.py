@@ -150,7 +150,8 @@ def test_the_end_leaves_nothing_in_flight() -> None:
 
 CALLS = st.lists(
     st.tuples(
-        st.sampled_from(["a", "b", "c"]), st.sampled_from(["send", "chunk", "wait", "got", "ok", "error", "give"])
+        st.sampled_from(["a", "b", "c"]),
+        st.sampled_from(["send", "chunk", "wait", "got", "ok", "error", "give"]),
     ),
     max_size=40,
 )

@@ -8,7 +8,7 @@ import time
 from elometer.cli.outlet import Outlet
 from elometer.core.text import gettext as _
 from elometer.runs import events as ev
-from elometer.runs.state import RunState, fold
+from elometer.runs.state import RunState, fold_all
 
 EVERY_S = 2.0
 
@@ -19,11 +19,18 @@ class PlainProgress:
     def __init__(self) -> None:
         self._outlet = Outlet(sys.stderr)
         self.close = self._outlet.close
-        self.state = RunState()
+        self._state = RunState()
+        self._unfolded: list[ev.AnyEvent] = []
         self._next = 0.0
 
+    @property
+    def state(self) -> RunState:
+        """The state after all events so far; folded when somebody looks, not at each of them."""
+        self._state, self._unfolded = fold_all(self._unfolded, self._state), []
+        return self._state
+
     def __call__(self, event: ev.AnyEvent) -> None:
-        self.state = fold(self.state, event)
+        self._unfolded.append(event)
         match event:
             case ev.StartOpened():
                 self._opened(event)

@@ -13,7 +13,7 @@ def utc_now() -> datetime:
 def timestamp(moment: datetime | None = None) -> str:
     """`2026-11-29T19:30:00.123Z`: milliseconds, UTC, `Z`."""
     at = (moment or utc_now()).astimezone(UTC)
-    return at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
+    return at.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def stamp(moment: datetime | None = None) -> str:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import threading
+from typing import ClassVar
 
 MASK = "[redacted]"
 # Shorter values would mask ordinary words; a key this short is reported by the checks instead.
 SHORTEST = 6
 
 _lock = threading.Lock()
-_values: set[str] = set()
+
+
+class _Known:
+    """The registered values, made ready once: every line that is written is searched for them."""
+
+    values: ClassVar[set[str]] = set()
+    longest_first: ClassVar[tuple[str, ...]] = ()
+    as_bytes: ClassVar[tuple[bytes, ...]] = ()
 
 
 class Secret:
@@ -46,14 +54,19 @@ def register(value: str) -> None:
     # The same texts as they read inside JSON.
     forms |= {form.replace("\\", "\\\\").replace('"', '\\"') for form in forms}
     with _lock:
-        _values.update(form for form in forms if len(form) >= SHORTEST)
+        _Known.values.update(form for form in forms if len(form) >= SHORTEST)
+        _Known.longest_first = tuple(sorted(_Known.values, key=len, reverse=True))
+        _Known.as_bytes = tuple(value.encode("utf-8", "surrogatepass") for value in _Known.longest_first)
+
+
+def holds_secret(data: bytes) -> bool:
+    """True where UTF-8 bytes hold a registered secret."""
+    return any(needle in data for needle in _Known.as_bytes)
 
 
 def redact(text: str) -> str:
     """The text with every registered secret masked; longest first, so that no tail remains."""
-    with _lock:
-        values = sorted(_values, key=len, reverse=True)
-    for value in values:
+    for value in _Known.longest_first:
         if value in text:
             text = text.replace(value, MASK)
     return text

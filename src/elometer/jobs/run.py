@@ -39,6 +39,8 @@ from elometer.wire.classes import ACCESS_CLASSES
 # Without a cap in the boundary: the founding text advises 4 or 8, never 32.
 DEFAULT_CONCURRENCY = 4
 SPARE_CONNECTIONS = 4
+# What a view needs of a running stream; four times a second is as often as one looks.
+PROGRESS_EVERY_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,7 @@ async def _start(
             connections=limit + SPARE_CONNECTIONS,
             timeout=Timeouts() if seconds is None else Timeouts(total_s=seconds),
             seed_header=demo,
+            chunk_every_s=PROGRESS_EVERY_S,
         )
         if await book_the_dead(past, all_calls(experiment, prepared.tasks, facts), books):
             past = read_past(folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -11,7 +12,7 @@ import msgspec
 
 from elometer.runs import events as ev
 from elometer.runs.folder import ExperimentFolder
-from elometer.runs.state import RunState, fold
+from elometer.runs.state import RunState, fold_all
 
 CHUNK = 1 << 20
 
@@ -38,14 +39,17 @@ class StartWatch:
         self._offset += len(data)
         lines = (self._tail + data).split(b"\n")
         self._tail = lines.pop()
+        self.state = fold_all(self._events(lines), self.state)
+        return self.state
+
+    def _events(self, lines: list[bytes]) -> Iterator[ev.AnyEvent]:
         for line in lines:
             if not line:
                 continue
             try:
-                self.state = fold(self.state, ev.decode(line))
+                yield ev.decode(line)
             except msgspec.DecodeError:
                 self.skipped += 1
-        return self.state
 
     def read_all(self) -> RunState:
         """Poll until the file's end."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -21,8 +20,6 @@ from elometer.runs.resume import Past
 from elometer.runs.served import STRANGER_FLAG, ServedNames
 from elometer.wire.client import GatewayClient
 
-PROGRESS_EVERY_S = 0.25
-
 
 @dataclass(slots=True)
 class Asking:
@@ -36,7 +33,6 @@ class Asking:
     served: ServedNames
     extracted: Callable[[Call, str], str | None]
     on_stranger: Callable[[ev.Stranger], None]
-    _progress: dict[str, float] = field(default_factory=dict)
     _freezing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def answer(self, call: Call) -> Sample | OutcomeName:
@@ -76,7 +72,6 @@ class Asking:
                 course.waiting -= 1
                 course.room.set()
             course.on_wire.discard(call.call_id)
-            self._progress.pop(call.call_id, None)
 
     async def _asked_for(self, call: Call, on_sent: Callable[[Call, int], None]) -> Sample | OutcomeName:
         """Make a call; each attempt reserves its worst case with the permit in hand, and settles."""
@@ -96,7 +91,7 @@ class Asking:
             self.account.settle(worst, budget_charge(attempt, worst))
             course.books.emit(ev.CallReceived(at=timestamp(), call_id=call.call_id, strategy=call.strategy))
             sample = self._sample(call, attempt, text) if attempt.final else None
-            await course.books.book(attempt, sample)
+            await course.books.book(attempt, sample, alone=lambda: not course.on_wire)
             course.book(call.block, attempt.total_tokens or 0)
             if sample:
                 made.append(sample)
@@ -181,10 +176,6 @@ class Asking:
         return "infra_error"
 
     def _on_chunk(self, call: Call, chunks: int) -> None:
-        now = time.monotonic()
-        if now - self._progress.get(call.call_id, 0.0) < PROGRESS_EVERY_S:
-            return
-        self._progress[call.call_id] = now
         self.course.books.emit(
             ev.CallProgress(at=timestamp(), call_id=call.call_id, strategy=call.strategy, chunks=chunks)
         )

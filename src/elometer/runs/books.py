@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 
 from elometer.core.attempt import Attempt
@@ -9,6 +10,12 @@ from elometer.ledger.writer import JsonlWriter
 from elometer.runs import events as ev
 from elometer.runs.folder import ExperimentFolder
 from elometer.runs.journal import Outcome, Sample
+
+
+async def _synced(writer: JsonlWriter, now: bool) -> None:
+    if now:
+        writer.hurry()
+    await writer.synced()
 
 
 class Books:
@@ -51,19 +58,23 @@ class Books:
         for listener in self.listeners:
             listener(event)
 
-    async def book(self, attempt: Attempt, sample: Sample | None) -> None:
+    async def book(
+        self, attempt: Attempt, sample: Sample | None, *, alone: Callable[[], bool] = lambda: False
+    ) -> None:
         """Bring an attempt to the disk: its text first, then its ledger line.
 
-        Returns when both are synced, so what is counted as done survives a power cut.
+        Returns when both are synced, so what is counted as done survives a power cut. `alone` tells that no
+        other attempt is under way, whose sync this one could share: then the disk is not kept waiting.
         """
         if sample is not None:
             self._samples.append(sample)
-            await self._samples.synced()
+            await _synced(self._samples, alone())
         self._ledger.append(attempt)
-        await self._ledger.synced()
+        await _synced(self._ledger, alone())
 
     async def outcome(self, outcomes: list[Outcome]) -> None:
         """Bring the outcomes of a block to the disk."""
         for item in outcomes:
             self._outcomes.append(item)
+        self._outcomes.hurry()
         await self._outcomes.synced()

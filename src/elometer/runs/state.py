@@ -1,14 +1,15 @@
 """RunState: everything a view shows of a start, as a pure fold of its events.
 
-`fold(state, event)` returns a new state and touches nothing else, so a screen, a progress line and a test
-see the same numbers for the same file.
+`fold_all(events, state)` returns a new state and touches nothing else, so a screen, a progress line and a
+test see the same numbers for the same file. Inside, one copy is made and changed in place: a start of
+thousands of calls has tens of thousands of events.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from typing import Literal
 
 from elometer.core.clock import parse_timestamp
@@ -19,7 +20,7 @@ RATE_WINDOW_S = 5.0
 Phase = Literal["idle", "running", "paused", "stopping", "complete", "partial", "stopped", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Lane:
     """One strategy's counters.
 
@@ -79,7 +80,7 @@ class InFlight:
         return self.where == "waiting"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RunState:
     """A start as its events tell it; `opened` is None before the first event."""
 
@@ -100,7 +101,7 @@ class RunState:
     retry_classes: dict[str, int] = field(default_factory=dict)
     models: dict[str, int] = field(default_factory=dict)
     spent_tokens: int = 0
-    recent: tuple[tuple[float, int], ...] = ()  # (epoch seconds, tokens) within the rate window
+    recent: deque[tuple[float, int]] = field(default_factory=deque)  # (epoch s, tokens) of the rate window
     started_at: float | None = None
     last_at: float | None = None
     excluded_blocks: int = 0
@@ -142,55 +143,36 @@ class RunState:
 
 def fold(state: RunState, event: ev.AnyEvent) -> RunState:
     """The state after an event."""
-    at = parse_timestamp(event.at).timestamp()
-    state = replace(state, last_at=at)
-    match event:
-        case ev.StartOpened():
-            return _opened(event, at)
-        case ev.Restored():
-            return _restored(state, event)
-        case ev.BlockAdmitted():
-            return replace(state, blocks_active={**state.blocks_active, event.block: (event.task, event.run)})
-        case ev.CallSent():
-            return _call(state, event.call_id, InFlight(event.strategy))
-        case ev.CallProgress():
-            return _call(state, event.call_id, InFlight(event.strategy, event.chunks))
-        case ev.CallReceived():
-            chunks = state.calls[event.call_id].chunks if event.call_id in state.calls else 0
-            return _call(state, event.call_id, InFlight(event.strategy, chunks, "disk"))
-        case ev.CallWaiting():
-            return _call(state, event.call_id, InFlight(event.strategy, where="waiting"))
-        case ev.AttemptEnded():
-            return _attempt_ended(state, event, at)
-        case ev.CallFailed():
-            state = _call(state, event.call_id, None)
-            return _lane(
-                state, event.strategy, lambda lane: replace(lane, failed_calls=lane.failed_calls + 1)
-            )
-        case ev.BlockEnded():
-            return _block_ended(state, event)
-        case ev.GateChanged():
-            return replace(state, gate=event)
-        case ev.Stranger():
-            return replace(state, strangers=(*state.strangers, event))
-        case ev.Served():
-            return replace(state, served={**state.served, event.model_requested: event.names})
-        case ev.Look():
-            return replace(state, look=event)
-        case ev.Control():
-            return replace(state, phase=event.state, limit=event.limit, reason=event.why)
-        case ev.StartEnded():
-            lanes = {
-                name: replace(lane, in_flight=0, waiting=0, streaming=0) for name, lane in state.lanes.items()
-            }
-            return replace(
-                state, phase=event.status, reason=event.reason, message=event.message, calls={}, lanes=lanes
-            )
+    return fold_all((event,), state)
 
 
 def fold_all(events: Iterable[ev.AnyEvent], state: RunState | None = None) -> RunState:
-    """The state after many events."""
-    return reduce(fold, events, state or RunState())
+    """The state after many events; the one given stays as it is."""
+    draft = _copy(state) if state is not None else RunState()
+    for event in events:
+        at = parse_timestamp(event.at).timestamp()
+        if isinstance(event, ev.StartOpened):
+            draft = _opened(event, at)
+        else:
+            draft.last_at = at
+            _apply(draft, event, at)
+    return draft
+
+
+def _copy(state: RunState) -> RunState:
+    return replace(
+        state,
+        lanes={
+            name: replace(lane, outcomes=dict(lane.outcomes), rounds=dict(lane.rounds))
+            for name, lane in state.lanes.items()
+        },
+        calls=dict(state.calls),
+        blocks_active=dict(state.blocks_active),
+        served=dict(state.served),
+        retry_classes=dict(state.retry_classes),
+        models=dict(state.models),
+        recent=deque(state.recent),
+    )
 
 
 def _opened(event: ev.StartOpened, at: float) -> RunState:
@@ -209,118 +191,117 @@ def _opened(event: ev.StartOpened, at: float) -> RunState:
     )
 
 
-def _restored(state: RunState, event: ev.Restored) -> RunState:
+def _apply(state: RunState, event: ev.AnyEvent, at: float) -> None:
+    """Change the draft as an event says."""
+    match event:
+        case ev.CallSent():
+            _place(state, event.call_id, InFlight(event.strategy))
+        case ev.CallProgress():
+            _place(state, event.call_id, InFlight(event.strategy, event.chunks))
+        case ev.CallReceived():
+            chunks = state.calls[event.call_id].chunks if event.call_id in state.calls else 0
+            _place(state, event.call_id, InFlight(event.strategy, chunks, "disk"))
+        case ev.CallWaiting():
+            _place(state, event.call_id, InFlight(event.strategy, where="waiting"))
+        case ev.AttemptEnded():
+            _attempt_ended(state, event, at)
+        case ev.CallFailed():
+            _place(state, event.call_id, None)
+            if lane := state.lanes.get(event.strategy or ""):
+                lane.failed_calls += 1
+        case ev.BlockAdmitted():
+            state.blocks_active[event.block] = (event.task, event.run)
+        case ev.BlockEnded():
+            _block_ended(state, event)
+        case ev.Restored():
+            _restored(state, event)
+        case ev.GateChanged():
+            state.gate = event
+        case ev.Stranger():
+            state.strangers = (*state.strangers, event)
+        case ev.Served():
+            state.served[event.model_requested] = event.names
+        case ev.Look():
+            state.look = event
+        case ev.Control():
+            state.phase, state.limit, state.reason = event.state, event.limit, event.why
+        case ev.StartEnded():
+            _ended(state, event)
+
+
+def _ended(state: RunState, event: ev.StartEnded) -> None:
+    state.phase, state.reason, state.message = event.status, event.reason, event.message
+    state.calls = {}
+    for lane in state.lanes.values():
+        lane.in_flight = lane.waiting = lane.streaming = 0
+
+
+def _restored(state: RunState, event: ev.Restored) -> None:
     if event.strategy is None:
-        return replace(
-            state, uncharged_tokens=state.uncharged_tokens + event.prompt_tokens + event.completion_tokens
-        )
-    return _lane(
-        state,
-        event.strategy,
-        lambda lane: replace(
-            lane,
-            done=lane.done + event.calls,
-            failed_attempts=lane.failed_attempts + event.attempts_failed,
-            prompt_tokens=lane.prompt_tokens + event.prompt_tokens,
-            completion_tokens=lane.completion_tokens + event.completion_tokens,
-        ),
-    )
+        state.uncharged_tokens += event.prompt_tokens + event.completion_tokens
+    elif lane := state.lanes.get(event.strategy):
+        lane.done += event.calls
+        lane.failed_attempts += event.attempts_failed
+        lane.prompt_tokens += event.prompt_tokens
+        lane.completion_tokens += event.completion_tokens
 
 
-def _lane(state: RunState, strategy: str | None, change: Callable[[Lane], Lane]) -> RunState:
-    if strategy is None or strategy not in state.lanes:
-        return state
-    return replace(state, lanes={**state.lanes, strategy: change(state.lanes[strategy])})
-
-
-def _call(state: RunState, call_id: str, call: InFlight | None) -> RunState:
+def _place(state: RunState, call_id: str, call: InFlight | None) -> None:
     """Set or remove a call and keep its lane's counts of calls in flight, waiting and streaming in step."""
-    before = state.calls.get(call_id)
-    calls = dict(state.calls)
-    if call is None:
-        calls.pop(call_id, None)
-    else:
-        calls[call_id] = call
+    before = state.calls.pop(call_id, None)
+    if call is not None:
+        state.calls[call_id] = call
     strategy = call.strategy if call else before.strategy if before else None
-
-    def change(lane: Lane) -> Lane:
-        in_flight, waiting, streaming = lane.in_flight, lane.waiting, lane.streaming
-        if before:
-            in_flight -= before.on_wire
-            waiting -= before.waiting
-            streaming -= before.chunks
-        if call:
-            in_flight += call.on_wire
-            waiting += call.waiting
-            streaming += call.chunks
-        return replace(lane, in_flight=in_flight, waiting=waiting, streaming=streaming)
-
-    return _lane(replace(state, calls=calls), strategy, change)
+    lane = state.lanes.get(strategy or "")
+    if lane is None:
+        return
+    for held, sign in ((before, -1), (call, 1)):
+        if held is not None:
+            lane.in_flight += sign * held.on_wire
+            lane.waiting += sign * held.waiting
+            lane.streaming += sign * held.chunks
 
 
-def _attempt_ended(state: RunState, event: ev.AttemptEnded, at: float) -> RunState:
-    state = _call(state, event.call_id, None)
+def _attempt_ended(state: RunState, event: ev.AttemptEnded, at: float) -> None:
+    _place(state, event.call_id, None)
     tokens = (event.prompt_tokens or 0) + (event.completion_tokens or 0)
     failed = event.status in ("error", "cancelled")
-    unknown = event.prompt_tokens is None or event.completion_tokens is None
-
-    def change(lane: Lane) -> Lane:
-        return replace(
-            lane,
-            done=lane.done + (event.final and not failed),
-            failed_attempts=lane.failed_attempts + failed,
-            prompt_tokens=lane.prompt_tokens + (event.prompt_tokens or 0),
-            completion_tokens=lane.completion_tokens + (event.completion_tokens or 0),
-            unknown_usage=lane.unknown_usage + (unknown and not failed),
-            estimated_tokens=lane.estimated_tokens + (tokens if event.usage_source == "estimated" else 0),
-            rounds=_rounds(lane.rounds, event) if event.final and not failed else lane.rounds,
-        )
-
-    state = _lane(state, event.strategy, change)
-    classes = dict(state.retry_classes)
+    if lane := state.lanes.get(event.strategy or ""):
+        _count(lane, event, tokens, failed)
     if failed and event.error_class:
-        classes[event.error_class] = classes.get(event.error_class, 0) + 1
-    models = dict(state.models)
-    models[event.model] = models.get(event.model, 0) + tokens
-    recent = tuple(item for item in state.recent if item[0] > at - RATE_WINDOW_S)
+        state.retry_classes[event.error_class] = state.retry_classes.get(event.error_class, 0) + 1
+    state.models[event.model] = state.models.get(event.model, 0) + tokens
+    while state.recent and state.recent[0][0] <= at - RATE_WINDOW_S:
+        state.recent.popleft()
     if tokens:
-        recent = (*recent, (at, tokens))
-    uncharged = state.uncharged_tokens + (tokens if event.strategy is None else 0)
-    return replace(
-        state,
-        retry_classes=classes,
-        models=models,
-        recent=recent,
-        uncharged_tokens=uncharged,
-        spent_tokens=state.spent_tokens + tokens,
-    )
+        state.recent.append((at, tokens))
+    if event.strategy is None:
+        state.uncharged_tokens += tokens
+    state.spent_tokens += tokens
 
 
-def _rounds(rounds: dict[int, tuple[int, int]], event: ev.AttemptEnded) -> dict[int, tuple[int, int]]:
-    if event.round is None or event.prompt_tokens is None:
-        return rounds
-    answers, tokens = rounds.get(event.round, (0, 0))
-    return {**rounds, event.round: (answers + 1, tokens + event.prompt_tokens)}
+def _count(lane: Lane, event: ev.AttemptEnded, tokens: int, failed: bool) -> None:
+    answered = event.final and not failed
+    lane.done += answered
+    lane.failed_attempts += failed
+    lane.prompt_tokens += event.prompt_tokens or 0
+    lane.completion_tokens += event.completion_tokens or 0
+    lane.unknown_usage += not failed and (event.prompt_tokens is None or event.completion_tokens is None)
+    lane.estimated_tokens += tokens if event.usage_source == "estimated" else 0
+    if answered and event.round is not None and event.prompt_tokens is not None:
+        answers, prompts = lane.rounds.get(event.round, (0, 0))
+        lane.rounds[event.round] = (answers + 1, prompts + event.prompt_tokens)
 
 
-def _block_ended(state: RunState, event: ev.BlockEnded) -> RunState:
-    active = {block: what for block, what in state.blocks_active.items() if block != event.block}
+def _block_ended(state: RunState, event: ev.BlockEnded) -> None:
+    state.blocks_active.pop(event.block, None)
     for strategy, outcome in event.outcomes.items():
+        lane = state.lanes.get(strategy)
+        if lane is None:
+            continue
         score = event.scores.get(strategy)
-
-        def change(lane: Lane, outcome: str = outcome, score: float | None = score) -> Lane:
-            return replace(
-                lane,
-                outcomes={**lane.outcomes, outcome: lane.outcomes.get(outcome, 0) + 1},
-                score_sum=lane.score_sum + (score or 0.0),
-                scored=lane.scored + (score is not None),
-            )
-
-        state = _lane(state, strategy, change)
-    excluded = any(score is None for score in event.scores.values())
-    return replace(
-        state,
-        blocks_active=active,
-        blocks_done=state.blocks_done + (not event.restored),
-        excluded_blocks=state.excluded_blocks + excluded,
-    )
+        lane.outcomes[outcome] = lane.outcomes.get(outcome, 0) + 1
+        lane.score_sum += score or 0.0
+        lane.scored += score is not None
+    state.blocks_done += not event.restored
+    state.excluded_blocks += any(score is None for score in event.scores.values())

@@ -91,6 +91,7 @@ class GatewayClient:
         connections: int = 100,
         timeout: Timeouts = Timeouts(),  # noqa: B008  # frozen
         seed_header: bool = False,
+        chunk_every_s: float = 0.0,
         auth: Auth | None = None,
         extra_headers: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -105,6 +106,7 @@ class GatewayClient:
         self._retry = retry
         self._timeout = timeout
         self._seed_header = seed_header
+        self._chunk_every_s = chunk_every_s
         self._auth = auth
         self._extra_headers = dict(extra_headers or {})
         self._clock = clock
@@ -138,9 +140,9 @@ class GatewayClient:
         `on_attempt(attempt, text)` is awaited after the permit is released, also for a try that a
         cancellation ended, and is not interrupted by one. `before_send(call)` is awaited with the permit in
         hand; what it raises ends the call untried. `on_sent(call, number)` when a try goes out,
-        `on_chunk(call, chunks so far)` at each chunk of text, `on_wait(call, seconds, error class)` before a
-        wait. `first_attempt` numbers the first try of a resumed call. Raises GateClosed where the gate is
-        shut and nothing was tried.
+        `on_chunk(call, chunks so far)` at chunks of text, at most once in `chunk_every_s`,
+        `on_wait(call, seconds, error class)` before a wait. `first_attempt` numbers the first try of a
+        resumed call. Raises GateClosed where the gate is shut and nothing was tried.
         """
         hooks = _Hooks(on_attempt, before_send, on_sent, on_chunk)
         ready = self._prepare(call)
@@ -256,9 +258,8 @@ class GatewayClient:
         return [(header.encode("ascii"), value.encode("utf-8")) for header, value in headers.items()]
 
     async def _try(self, call: Call, ready: _Prepared, on_chunk: OnChunk | None) -> Outcome:
-        exchange = Exchange(
-            ready.protocol, self._clock, None if on_chunk is None else partial(on_chunk, call)
-        )
+        progress = None if on_chunk is None else partial(on_chunk, call)
+        exchange = Exchange(ready.protocol, self._clock, progress, self._chunk_every_s)
         reply = self._transport.send("POST", ready.url, ready.headers, ready.content)
         return await exchange.run(reply, self._timeout.total_s, self._transport.errors)
 

@@ -64,14 +64,29 @@ class BodyTooLarge(ElometerError):
 class Exchange:
     """One try of one call over one client."""
 
-    __slots__ = ("_clock", "_on_chunk", "_outcome", "_protocol", "_reader", "_started")
+    __slots__ = (
+        "_chunk_every_s",
+        "_clock",
+        "_next_chunk",
+        "_on_chunk",
+        "_outcome",
+        "_protocol",
+        "_reader",
+        "_started",
+    )
 
     def __init__(
-        self, protocol: ModuleType, clock: Callable[[], float], on_chunk: Callable[[int], None] | None
+        self,
+        protocol: ModuleType,
+        clock: Callable[[], float],
+        on_chunk: Callable[[int], None] | None,
+        chunk_every_s: float = 0.0,
     ) -> None:
         self._protocol = protocol
         self._clock = clock
         self._on_chunk = on_chunk
+        self._chunk_every_s = chunk_every_s
+        self._next_chunk = 0.0
         self._outcome = Outcome()
         self._reader: StreamReader | None = None
         self._started = 0.0
@@ -160,7 +175,8 @@ class Exchange:
             if reader.feed(name, data):
                 if outcome.ttft_s is None:
                     outcome.ttft_s = self._clock() - self._started
-                if on_chunk is not None:
+                if on_chunk is not None and (now := self._clock()) >= self._next_chunk:
+                    self._next_chunk = now + self._chunk_every_s
                     on_chunk(reader.chunks)
             elif reader.error is not None:
                 return

@@ -1,0 +1,86 @@
+"""CPU per call of a whole start (ledger, samples, events, account and gate on), beside a bare loop.
+
+The bare loop is httpx on aiohttp's connector with the same streamed requests. A start also has costs that do
+not depend on the number of calls; the difference of a long and a short one leaves them out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import statistics
+import time
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+from httpx_aiohttp import HttpxAiohttpClient
+
+from tests.benchmarks.test_start_speed import KEY, bodies_of, gateway, sampling_seconds, write
+from tests.e2e.workspace import Workspace
+
+pytestmark = pytest.mark.benchmark
+
+SHORT, LONG = 4, 40  # tasks; 31 calls each
+ROUNDS = 3
+
+
+async def bare(url: str, bodies: list[bytes], in_flight: int) -> tuple[float, float]:
+    """CPU and wall seconds."""
+    headers = {"authorization": f"Bearer {KEY}", "content-type": "application/json"}
+    places = asyncio.Semaphore(in_flight)
+    limits = httpx.Limits(max_connections=in_flight, max_keepalive_connections=in_flight)
+    async with HttpxAiohttpClient(limits=limits, timeout=60.0, trust_env=False) as client:
+
+        async def call(body: bytes) -> None:
+            rest = b""
+            async with places, client.stream(
+                "POST", f"{url}/v1/chat/completions", content=body, headers=headers
+            ) as answer:
+                assert answer.status_code == 200
+                async for piece in answer.aiter_raw():
+                    *events, rest = (rest + piece).split(b"\n\n")
+                    for event in events:
+                        if event != b"data: [DONE]":
+                            msgspec.json.decode(event[6:])
+
+        cpu, wall = time.process_time(), time.perf_counter()
+        await asyncio.gather(*(call(body) for body in bodies))
+        return time.process_time() - cpu, time.perf_counter() - wall
+
+
+def start(place: Workspace, folder: Path) -> tuple[float, float]:
+    """CPU seconds of a start's process and the wall seconds of its sampling."""
+    before = os.times()
+    done = place.run("run", folder, "--plain", ELOMETER_DEMO_KEY=KEY)
+    after = os.times()
+    assert done.returncode == 0, done.stderr
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return cpu, sampling_seconds(folder)
+
+
+@pytest.mark.parametrize("in_flight", [16, 64])
+def test_cpu_per_call_is_at_most_1_3_of_the_bare_loop(place: Workspace, in_flight: int) -> None:
+    ours, theirs, walls, bare_walls = [], [], [], []
+    with gateway(place, 250, 750, in_flight) as url:
+        for number in range(ROUNDS):
+            folders = [
+                write(place, url, f"cpu-{tasks}-{number}", tasks=tasks, in_flight=in_flight) for tasks in (SHORT, LONG)
+            ]
+            (short, _), (long, wall) = (start(place, folder) for folder in folders)
+            ours.append((long - short) / ((LONG - SHORT) * 31))
+            walls.append(wall)
+            bodies = bodies_of(folders[1])
+            cpu, wall = asyncio.run(bare(url, bodies, in_flight))
+            theirs.append(cpu / len(bodies))
+            bare_walls.append(wall)
+    ratio = statistics.median(ours) / statistics.median(theirs)
+    efficiency = statistics.median(bare_walls) / statistics.median(walls)
+    print(
+        f"\n{in_flight} in flight: start {statistics.median(ours) * 1e3:.2f} ms a call, "
+        f"bare {statistics.median(theirs) * 1e3:.2f} ms, {ratio:.2f}; wall ratio {efficiency:.3f}"
+    )
+    assert json.dumps(ratio)
+    assert ratio <= 1.3
