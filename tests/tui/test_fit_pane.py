@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.cells import cell_len
 from test_panes import settle, wait_for
 from tests.tui.conftest import MakeApp
@@ -22,6 +25,7 @@ from elometer.tui.figures import with_minus
 from elometer.tui.fit_columns import FOUNDING, MORE, ceiling_elo, fit_rows, pages, sentences
 from elometer.tui.fit_views import VIEWS, better_lines, rank_lines, sensitivity_lines
 from elometer.tui.screens.dialogs import TextDialog
+from elometer.tui.widgets.elo_plot import EloAxis
 from elometer.tui.widgets.lines import Lines
 from elometer.tui.widgets.rows import Rows, lay_out
 
@@ -246,6 +250,21 @@ async def test_enter_shows_where_a_row_comes_from(make_app: MakeApp, story_folde
     assert f"= {row.elo:.1f}" in text
     assert f"+{row.delta_elo:.1f}" in text
     assert "$ elometer fit" in text
+
+
+@given(st.floats(-3000, 3000), st.floats(5, 4000), st.integers(2, 40))
+def test_ticks_of_elo_stand_in_rows_of_their_own(low: float, span: float, rows: int) -> None:
+    axis = EloAxis(lambda: rows)
+    high = low + span
+    ticks = axis.get_ticks(low, high)
+    assert all(low <= tick <= high for tick in ticks)
+    assert len(ticks) <= max(1, rows // 2)
+    for one, other in pairwise(ticks):
+        assert (other - one) / span * rows >= 1.0
+    if rows >= 12:
+        assert ticks
+    for tick, label in zip(ticks, axis.get_labels_for_ticks(ticks), strict=True):
+        assert float(label) == pytest.approx(tick, abs=0.05)
 
 
 @pytest.mark.parametrize("theme", ["ansi-dark", "ansi-light"])

@@ -6,7 +6,7 @@ Imported when the Fit pane has a fit to draw, redrawn on a new fit or a resize: 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from textual.reactive import reactive
 from textual_plot import AxisFormatter, HiResMode, PlotWidget
@@ -30,6 +30,29 @@ class TokenAxis(AxisFormatter):
 
     def get_labels_for_ticks(self, ticks: Sequence[float]) -> list[str]:
         return [compact(round(10**tick)).replace(".0", "") for tick in ticks]
+
+
+class EloAxis(AxisFormatter):
+    """Ticks at whole steps of 1, 2 or 5 times a power of ten, at least two rows apart.
+
+    Two ticks in one row would give a label to a mark that stands elsewhere. `rows` tells how many there are.
+    """
+
+    def __init__(self, rows: Callable[[], int]) -> None:
+        self._rows = rows
+
+    def get_ticks(self, min_: float, max_: float, max_ticks: int = 8) -> list[float]:
+        most = max(1, min(max_ticks, self._rows() // 2))
+        power = 10.0 ** math.floor(math.log10(max(max_ - min_, 1e-9)))
+        for step in (power / 10, power / 5, power / 2, power, 2 * power, 5 * power, 10 * power):
+            first, last = math.ceil(min_ / step), math.floor(max_ / step)
+            if last - first + 1 <= most:
+                return [number * step for number in range(first, last + 1)]
+        return []
+
+    def get_labels_for_ticks(self, ticks: Sequence[float]) -> list[str]:
+        places = 0 if all(float(tick).is_integer() for tick in ticks) else 1
+        return [f"{tick:.{places}f}" for tick in ticks]
 
 
 def rich_colour(name: str) -> str:
@@ -75,6 +98,7 @@ class EloPlot(PlotWidget):
         colours = {name: rich_colour(value) for name, value in self.app.theme_variables.items()}
         self.clear()
         self.set_x_formatter(TokenAxis())
+        self.set_y_formatter(EloAxis(lambda: self.size.height - self.margin_top - self.margin_bottom - 2))
         self.set_ylabel(_("Elo"))
         if not points:
             return
