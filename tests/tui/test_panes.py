@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import pytest
@@ -41,9 +40,19 @@ async def settle(pilot: Pilot[str]) -> None:
     for _ in range(2):
         await pilot.app.pull()
         if pilot.app.pane is not None:  # the worker behind a dialog waits for its answer
-            with contextlib.suppress(WorkerCancelled):  # an exclusive one gave way to its successor
-                await pilot.app.workers.wait_for_complete()
+            await all_workers(pilot)
         await pilot.pause()
+
+
+async def all_workers(pilot: Pilot[str]) -> None:
+    """Until no worker is left; an exclusive one may give way to its successor meanwhile."""
+    while True:
+        try:
+            await pilot.app.workers.wait_for_complete()
+        except WorkerCancelled:
+            await pilot.pause(0.01)
+        else:
+            return
 
 
 async def wait_for(pilot: Pilot[str], screen: type) -> None:

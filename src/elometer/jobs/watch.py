@@ -36,6 +36,8 @@ class StartWatch:
                 data = stream.read(most)
         except FileNotFoundError:
             return self.state
+        if not data:  # a view knows by the same object that nothing happened
+            return self.state
         self._offset += len(data)
         lines = (self._tail + data).split(b"\n")
         self._tail = lines.pop()
