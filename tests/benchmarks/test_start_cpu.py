@@ -7,6 +7,7 @@ not depend on the number of calls; the difference of a long and a short one leav
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import statistics
 import time
@@ -16,8 +17,10 @@ import httpx
 import msgspec
 import pytest
 from httpx_aiohttp import HttpxAiohttpClient
-from tests.benchmarks.test_start_speed import KEY, bodies_of, gateway, sampling_seconds, write
+from tests.benchmarks.test_start_speed import KEY, gateway, sampling_seconds, write
 from tests.e2e.workspace import Workspace
+
+from elometer.gateway.demo.experiment import SYSTEM
 
 pytestmark = pytest.mark.benchmark
 
@@ -51,6 +54,28 @@ async def bare(url: str, bodies: list[bytes], in_flight: int) -> tuple[float, fl
         return time.process_time() - cpu, time.perf_counter() - wall
 
 
+def same_calls(folder: Path) -> list[bytes]:
+    """The requests that a finished start made, in its order: latencies are a function of prompt and seed."""
+    tasks = {task["id"]: task for task in map(json.loads, (folder / "tasks.jsonl").read_text().splitlines())}
+    return [
+        json.dumps(
+            {
+                "model": "demo-agent",
+                "messages": [
+                    {"role": "system", "content": SYSTEM},
+                    {"role": "user", "content": tasks[line["task"]]["prompt"]},
+                ],
+                "temperature": 0.8,
+                "max_tokens": 256,
+                "seed": line["seed"],
+                "stream": True,
+                "stream_options": {"include_usage": True},
+            }
+        ).encode()
+        for line in map(json.loads, (folder / "token_ledger.jsonl").read_text().splitlines())
+    ]
+
+
 def start(place: Workspace, folder: Path, in_flight: int) -> tuple[float, float]:
     """CPU seconds of a start's process and the wall seconds of its sampling."""
     before = os.times()
@@ -75,7 +100,7 @@ def test_cpu_per_call_is_at_most_1_3_of_the_bare_loop(place: Workspace, in_fligh
             (short, _), (long, wall) = (start(place, folder, in_flight) for folder in folders)
             ours.append((long - short) / ((LONG - SHORT) * 31))
             walls.append(wall)
-            bodies = bodies_of(folders[1])
+            bodies = same_calls(folders[1])
             cpu, wall = asyncio.run(bare(url, bodies, in_flight))
             theirs.append(cpu / len(bodies))
             bare_walls.append(wall)
