@@ -53,9 +53,7 @@ def gateway(
         process.wait()
 
 
-def write(
-    place: Workspace, url: str, name: str, *, tasks: int = TASKS, in_flight: int = IN_FLIGHT
-) -> Path:
+def write(place: Workspace, url: str, name: str, *, tasks: int = TASKS, in_flight: int = IN_FLIGHT) -> Path:
     """The demo's tasks under kind `http`, so that the start talks to a gateway it did not start."""
     folder = place.experiments / name
     folder.mkdir(parents=True)
