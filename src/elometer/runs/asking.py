@@ -91,8 +91,9 @@ class Asking:
             self.account.settle(worst, budget_charge(attempt, worst))
             course.books.emit(ev.CallReceived(at=timestamp(), call_id=call.call_id, strategy=call.strategy))
             sample = self._sample(call, attempt, text) if attempt.final else None
-            await course.books.book(attempt, sample, alone=lambda: not course.on_wire)
+            # Before the disk is waited for, so that a rule on spending sees it in time.
             course.book(call.block, attempt.total_tokens or 0)
+            await course.books.book(attempt, sample, alone=lambda: not course.on_wire)
             if sample:
                 made.append(sample)
             self.past.attempts[call.call_id] = attempt.attempt

@@ -62,6 +62,8 @@ class Course:
     last_failure: str = ""
     room: asyncio.Event = field(default_factory=asyncio.Event)
     _given_up: int = 0
+    _calls: int = 0  # of this start, with the tokens they used
+    _call_tokens: int = 0
 
     def stop(self, status: str, reason: str, message: str = "", error_class: str = "") -> None:
         """Drain: nothing new goes onto the wire; what is there is waited for and booked."""
@@ -91,8 +93,14 @@ class Course:
     def book(self, block: int | None, tokens: int) -> None:
         """Count what an attempt used."""
         self.tokens += tokens
+        self._calls += tokens > 0
+        self._call_tokens += tokens
         if block in self.block_tokens:
             self.block_tokens[block] += tokens
+
+    def expected(self, calls: int) -> int:
+        """Tokens that so many calls will use by the mean of those that came back; 0 before the first."""
+        return -(-self._call_tokens * calls // self._calls) if self._calls else 0
 
     @property
     def name_of_unmade(self) -> OutcomeName:

@@ -251,7 +251,9 @@ class Runner:
             crowded = course.waiting >= self.gates.cap
             expected = self._expected_block()
             spent = spent_enough(rules, course.tokens, course.block_tokens, expected)
-            if not crowded and not spent and self.account.fits(expected):
+            # Without a single answer nobody knows what the open blocks will use of a bounded spending.
+            guessing = rules.spend_tokens is not None and not expected and course.blocks > 0
+            if not crowded and not spent and not guessing and self.account.fits(expected):
                 return True
             if not crowded and not course.blocks:
                 self.stop("partial", REASON if spent else "budget", spent)
@@ -261,9 +263,9 @@ class Runner:
         return False
 
     def _expected_block(self) -> int:
-        """The 90th percentile of tokens of finished blocks; 0 before the first."""
+        """The 90th percentile of tokens of finished blocks; before the first by the mean of calls so far."""
         if not self._block_tokens:
-            return 0
+            return self.course.expected(sum(one.calls for one in self.experiment.agent.strategies))
         ordered = sorted(self._block_tokens)
         return ordered[min(len(ordered) - 1, math.ceil(0.9 * len(ordered)) - 1)]
 
