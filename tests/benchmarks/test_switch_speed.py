@@ -36,7 +36,7 @@ def _config() -> bytes:
     lines = ['model = "m"', 'model_provider = "x"', ""]
     for n in range(200):
         lines += [f"# server {n}", f"[mcp_servers.s{n}]", f'command = "run-{n}"', 'args = ["a", "b"]', ""]
-        lines += [f'[projects."/work/{n}"]', 'trust_level = "trusted"', f"note = 'n{n}'  # kept", "", ""]
+        lines += [f'[projects."/srv/{n}"]', 'trust_level = "trusted"', f"note = 'n{n}'  # kept", "", ""]
     text = "\n".join(lines) + "\n"
     assert 1_900 < text.count("\n") < 2_400
     return text.encode()
