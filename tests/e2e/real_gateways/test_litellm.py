@@ -128,7 +128,14 @@ async def test_a_blocked_key_is_named_where_the_proxy_names_it(proxy: Proxy) -> 
 
 
 async def test_a_missing_place_is_no_matter_of_time(proxy: Proxy) -> None:
-    holder = threading.Thread(target=plainly, args=(proxy, "one-at-once", "mock-slow"))
+    released = threading.Event()
+
+    def hold() -> None:
+        # Refused itself where one of our short calls was first: then it tries again.
+        while not released.is_set():
+            plainly(proxy, "one-at-once", "mock-slow")
+
+    holder = threading.Thread(target=hold)
     holder.start()
     try:
         for protocol in ("chat", "messages"):
@@ -137,6 +144,7 @@ async def test_a_missing_place_is_no_matter_of_time(proxy: Proxy) -> None:
             assert (failure.error_class, failure.wait) == ("concurrency_limit", "slot")
             keep(proxy, f"one at once, {protocol}", "concurrency_limit", reply)
     finally:
+        released.set()
         holder.join()
 
 
