@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import multiprocessing
 import os
 import random
 import signal
+import sqlite3
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -309,3 +311,15 @@ async def test_the_owner_of_a_dead_lease_books_what_was_in_flight_itself(
     await key.open(spent_by_ledgers=90)
     assert key.spent == spent
     await key.close()
+
+
+def test_a_book_of_an_older_layout_keeps_its_sums(tmp_path: Path) -> None:
+    path = tmp_path / "accounts.sqlite3"
+    with contextlib.closing(sqlite3.connect(path)) as old:
+        old.execute("CREATE TABLE spent (key_fp TEXT, day TEXT, tokens INTEGER, PRIMARY KEY (key_fp, day))")
+        old.execute("CREATE TABLE lease (id INTEGER PRIMARY KEY, key_fp TEXT, tokens INTEGER)")
+        old.execute("INSERT INTO spent VALUES (?, ?, 700)", (KEY, DAY))
+        old.commit()
+    with contextlib.closing(AccountBook(path)) as book:
+        assert book.spent(KEY, DAY) == 700
+        assert book.open_lease(KEY, DAY, 0.0, "/e") > 0

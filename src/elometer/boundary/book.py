@@ -16,6 +16,7 @@ from pathlib import Path
 
 from elometer.core.atomic import make_private_folder
 
+LAYOUT = 2  # counts up where the table of leases changes
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS spent (
     key_fp TEXT NOT NULL, day TEXT NOT NULL, tokens INTEGER NOT NULL,
@@ -90,7 +91,17 @@ class AccountBook:
         # A write-ahead log needs shared memory, which a network file system does not give.
         self._connection.execute(f"PRAGMA journal_mode={'DELETE' if self.on_network else 'WAL'}")
         self._connection.execute("PRAGMA synchronous=NORMAL")
-        self._connection.executescript(SCHEMA)
+        self._bring_up_to_date()
+
+    def _bring_up_to_date(self) -> None:
+        """Make the tables. Leases of an older layout go: they end with their process anyway; sums stay."""
+        with self._transaction() as cursor:
+            (found,) = cursor.execute("PRAGMA user_version").fetchone()
+            if found != LAYOUT:
+                cursor.execute("DROP TABLE IF EXISTS lease")
+            for statement in SCHEMA.split(";"):
+                cursor.execute(statement)
+            cursor.execute(f"PRAGMA user_version = {LAYOUT}")
 
     def close(self) -> None:
         """Close the file."""
