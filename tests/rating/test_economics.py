@@ -197,6 +197,7 @@ def test_a_knee_needs_a_margin_and_enough_tasks() -> None:
 def test_the_best_is_the_knee_where_all_cheaper_ones_are_surely_worse() -> None:
     result = fit(plateau(tasks=200, elo=(0, 200, 400, 600, 800)), use_of(constant(200, 5)))
     assert knee_of(result)[0] == "sample_16"
+    assert "Knee: sample_16, the best; all that are cheaper lie more than 25 Elo below it." in result.returns
 
 
 def knee_of(result: FitResult) -> tuple[str | None, str | None, int | None]:

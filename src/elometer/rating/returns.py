@@ -74,6 +74,10 @@ def _bend(bend: Curvature | None, rows: tuple[StrategyFit, ...], options: FitOpt
 def _knee(knee: Knee | None, names: tuple[str, ...]) -> str:
     if knee is None:
         return ""
+    if knee.strategy == knee.best:
+        return _(
+            "Knee: {best}, the best; all that are cheaper lie more than {margin:g} Elo below it."
+        ).format(best=names[knee.best], margin=knee.margin)
     if knee.strategy is not None:
         return _("Knee: {name} is the cheapest within {margin:g} Elo of the best, {best}.").format(
             name=names[knee.strategy], margin=knee.margin, best=names[knee.best]
