@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from elometer.checks.catalogue import LIVE, STATIC
 from elometer.checks.context import Context
 from elometer.checks.engine import FAMILIES, Check, Result, ask_all, ordered, passed
+from elometer.core.errors import UsageError
 from elometer.core.redact import MASK, register
 
 
@@ -76,6 +77,15 @@ def test_a_check_that_hangs_or_breaks_takes_nothing_with_it() -> None:
     never.set()
     assert found["hangs"].evidence == ("no answer within 0.1 s",)
     assert found["breaks"].evidence == ("the check itself broke: RuntimeError: planted",)
+    assert found["good"].status == "pass"
+
+
+def test_a_file_that_cannot_be_read_leaves_the_question_open_in_its_own_words() -> None:
+    def unreadable(_context: object) -> Result:
+        raise UsageError("expires_at is no date.", evidence="[keys.k.boundary]")
+
+    found = rows([check("boundary", unreadable), check("good")])
+    assert (found["boundary"].status, found["boundary"].evidence) == ("unknown", ("expires_at is no date.",))
     assert found["good"].status == "pass"
 
 

@@ -112,3 +112,8 @@ def test_warnings_do_not_stop_a_start() -> None:
 def test_the_cost_of_live_checks_is_that_of_one_probe() -> None:
     assert live_cost_tokens() == live_cost_tokens(("live.reach",)) == 300
     assert live_cost_tokens(("key.set",)) == 0
+
+
+def test_two_boundaries_without_a_common_model_allow_none_of_the_first() -> None:
+    bound = stricter(Boundary(allowed_models=("a", "b")), Boundary(allowed_models=("c",)))
+    assert bound.allowed_models == ("c",)  # an empty list would mean that every model is allowed

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from elometer.core.errors import UsageError
 from elometer.core.redact import redact
 from elometer.core.text import gettext as _
 
@@ -216,6 +217,8 @@ class _Asking:
             self.result = asyncio.run(self._awaited(answer)) if inspect.isawaitable(answer) else answer
         except asyncio.CancelledError:
             return
+        except UsageError as error:  # a file that cannot be read leaves the question open
+            self.result = unknown(error.message)
         except Exception as error:  # a check that breaks must not take the others with it
             self.result = unknown(
                 _("the check itself broke: {name}: {message}").format(

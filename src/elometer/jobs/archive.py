@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from elometer.archive.audit import Finding, audit
 from elometer.archive.circumstances import Start, describe, last_start
@@ -17,14 +18,17 @@ from elometer.runs import events as ev
 from elometer.runs.folder import ExperimentFolder
 from elometer.runs.spec import Experiment, load_experiment
 
+if TYPE_CHECKING:
+    from elometer.runs.result import Derived
+
 TABLE_WIDTH = 100
 
 
-def pack_start(prepared: Prepared, ended: ev.StartEnded) -> Path:
-    """Pack the start that just ended; its artefacts are on disk."""
+def pack_start(prepared: Prepared, ended: ev.StartEnded, derived: Derived) -> Path:
+    """Pack the start that just ended; what was derived from its files is on disk."""
     start = last_start(prepared.folder.events)
     start.ended = ended
-    return _pack(prepared.experiment, prepared.folder, start)
+    return _pack(prepared.experiment, prepared.folder, start, derived)
 
 
 def pack_experiment(identity: str) -> Path:
@@ -51,16 +55,19 @@ def pack_experiment(identity: str) -> Path:
             fix=_("Earlier ones were packed when they ended; see {path}.").format(path=folder.archive),
         )
     refuse_unready(folder.path)
-    return _pack(load_experiment(folder.resolved), folder, start)
+    from elometer.runs.result import derive, write
+
+    experiment = load_experiment(folder.resolved)
+    # A start that died has derived nothing.
+    derived = derive(experiment, folder, remarks=True)
+    write(folder, derived)
+    return _pack(experiment, folder, start, derived)
 
 
-def _pack(experiment: Experiment, folder: ExperimentFolder, start: Start) -> Path:
-    from elometer.runs.result import derive, text_of, write
+def _pack(experiment: Experiment, folder: ExperimentFolder, start: Start, derived: Derived) -> Path:
+    from elometer.runs.result import text_of
 
     assert start.opened is not None
-    derived = derive(experiment, folder, remarks=True)
-    # A start that died has derived nothing; what one that ended has derived comes out the same again.
-    write(folder, derived)
     facts = describe(experiment, folder, start, no_fit_because=derived.reason)
     report = report_text(facts, text_of(derived, width=TABLE_WIDTH))
     return pack(folder.path, start.opened.run_id, facts=facts, report=report)

@@ -138,7 +138,9 @@ def stricter(first: Boundary, second: Boundary) -> Boundary:
 
     models = first.allowed_models or second.allowed_models
     if first.allowed_models and second.allowed_models:
-        models = tuple(model for model in first.allowed_models if model in second.allowed_models)
+        common = tuple(model for model in first.allowed_models if model in second.allowed_models)
+        # An empty list would read as no limit; the second one alone refuses whatever the first allows.
+        models = common or second.allowed_models
     return replace(
         first,
         allowed_models=models,

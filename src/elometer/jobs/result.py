@@ -32,7 +32,7 @@ def conclude(prepared: Prepared, ended: ev.StartEnded | None) -> Result:
     if ended is not None:
         from elometer.jobs.archive import pack_start
 
-        pack_start(prepared, ended)
+        pack_start(prepared, ended, derived)
     return Result(derived.fit, text_of(derived, width=TABLE_WIDTH), prepared.folder.path)
 
 
