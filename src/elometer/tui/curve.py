@@ -32,6 +32,7 @@ class Curve(Container):
         super().__init__(id=id)
         self._drawn: tuple[int, str] | None = None
         self._next = 0.0
+        self._latest: tuple[list[Point], list[Point], float] = ([], [], 0.0)
 
     def show(self, fit: Any, ceilings: Sequence[Any], version: int, *, moving: bool = False) -> None:
         """Draw a fit, unless it is drawn already; while fits keep coming, not every one of them."""
@@ -47,14 +48,19 @@ class Curve(Container):
 
         slope = best_of_n_doubling(fit.elo_scale)
         points, apart = curve_points(fit), ceiling_points(fit, ceilings)
-        plots = self.query(EloPlot)
-        if plots:
-            plots.first().draw(points, apart, slope)
+        self._latest = (points, apart, slope)
+        if self.query(EloPlot):
+            self._draw_latest()
         else:
-            plot, words = EloPlot(), Lines(id="plot-key")
-            self.mount(plot, words)
-            plot.call_after_refresh(plot.draw, points, apart, slope)
+            self.mount(EloPlot(), Lines(id="plot-key"))
+            # By then a later fit may have come, which an earlier one must not cover.
+            self.call_after_refresh(self._draw_latest)
         self.query_one("#plot-key", Lines).set_lines(key_lines(points, apart, slope))
+
+    def _draw_latest(self) -> None:
+        from elometer.tui.widgets.elo_plot import EloPlot
+
+        self.query_one(EloPlot).draw(*self._latest)
 
 
 def curve_points(fit: Any) -> list[Point]:
