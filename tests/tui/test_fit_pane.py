@@ -198,14 +198,16 @@ async def test_a_ceiling_is_drawn_hollow_beside_the_curve(
     stand_ins.ceilings = (a_ceiling(0.9),)
     app = make_app(story_folder, "fit")
     async with app.run_test(size=(120, 36)) as pilot:
-        for _ in range(50):
+        for _ in range(80):
             await settle(pilot)
             keys = [key.text() for key in app.screen.query("#plot-key").results(Lines)]
             named = any("◇ oracle_8: ceiling" in key for key in keys)
             # The file's fit comes after the live one, and is drawn in a later turn than it is read.
             if named and ">◇<" in app.export_screenshot():
                 return
-        pytest.fail("no ceiling was drawn")
+        pytest.fail(
+            f"no ceiling was drawn: {keys}, {app.session.beside is not None}, {app.session.fit_version}"
+        )
 
 
 async def test_one_minus_sign_on_one_screen(make_app: MakeApp, story_folder: Path) -> None:

@@ -49,18 +49,19 @@ class Curve(Container):
         slope = best_of_n_doubling(fit.elo_scale)
         points, apart = curve_points(fit), ceiling_points(fit, ceilings)
         self._latest = (points, apart, slope)
-        if self.query(EloPlot):
-            self._draw_latest()
-        else:
+        if not self.query(EloPlot):
             self.mount(EloPlot(), Lines(id="plot-key"))
-            # By then a later fit may have come, which an earlier one must not cover.
-            self.call_after_refresh(self._draw_latest)
+        self._draw_latest()
         self.query_one("#plot-key", Lines).set_lines(key_lines(points, apart, slope))
 
     def _draw_latest(self) -> None:
         from elometer.tui.widgets.elo_plot import EloPlot
 
-        self.query_one(EloPlot).draw(*self._latest)
+        plot = self.query_one(EloPlot)
+        if plot.children:
+            plot.draw(*self._latest)
+        else:  # not composed yet; by then a later fit may have come, which this one must not cover
+            self.call_after_refresh(self._draw_latest)
 
 
 def curve_points(fit: Any) -> list[Point]:
