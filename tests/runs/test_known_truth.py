@@ -18,7 +18,7 @@ from elometer.gateway.demo.truth import answer, strategy_truths, true_accuracy
 from elometer.rating.fit import FitOptions, fit
 from elometer.rating.records import RecordSet
 from elometer.runs.block import settle
-from elometer.runs.graders import grade
+from elometer.runs.graders import extract, grade
 from elometer.runs.journal import Outcome, Sample
 from elometer.runs.plan import block_order
 from elometer.runs.result import pair_outcomes
@@ -50,13 +50,15 @@ def measured(
                 line = Attempt(
                     experiment_id="e", strategy=strategy.name, task=block.task, run=block.run, model="m", timestamp=""
                 )  # fmt: skip
+                text = answer(truths[block.task], seed)  # type: ignore[arg-type]
                 samples[number] = Sample(
                     call_id=f"{block.task}{block.run}{strategy.name}{number}",
                     strategy=strategy.name,
                     task=block.task,
                     run=block.run,
                     sample=number,
-                    text=answer(truths[block.task], seed),  # type: ignore[arg-type]
+                    text=text,
+                    extracted=extract(known[block.task], text),
                     attempt=line,
                 )
             found = settle(experiment, known[block.task], block.run, block.index, strategy, samples)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
+from functools import lru_cache
 
 
 def utc_now() -> datetime:
@@ -12,8 +14,16 @@ def utc_now() -> datetime:
 
 def timestamp(moment: datetime | None = None) -> str:
     """`2026-11-29T19:30:00.123Z`: milliseconds, UTC, `Z`."""
-    at = (moment or utc_now()).astimezone(UTC)
-    return at.isoformat(timespec="milliseconds")[:-6] + "Z"
+    if moment is None:
+        seconds, milliseconds = divmod(time.time_ns() // 1_000_000, 1000)
+        return f"{_to_the_second(seconds)}.{milliseconds:03d}Z"
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+@lru_cache(maxsize=1)
+def _to_the_second(seconds: int) -> str:
+    """A start writes many times in the same second, and the rest of a time does not change within it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:-6]
 
 
 def stamp(moment: datetime | None = None) -> str:

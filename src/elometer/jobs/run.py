@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import sqlite3
@@ -177,6 +178,8 @@ async def _start(
                 facts,
                 attended=options.attended,
             )
+            # What was imported stays: the collector need not walk through it again for each batch of calls.
+            gc.freeze()
             ended = await _until_signalled(runner)
             return ended, runner.ending_class
 

@@ -10,7 +10,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from elometer.runs.graders import Grade, extract, grade, grade_with, normalise
+from elometer.runs.graders import Grade, grade, grade_with, normalise
 from elometer.runs.journal import Outcome, OutcomeName, Sample
 from elometer.runs.spec import Experiment
 from elometer.runs.strategies import SampleAnswer, Strategy, sample_seed, select
@@ -159,12 +159,11 @@ class _Verified:
 
 
 def _answer(task: Task, number: int, sample: Sample) -> SampleAnswer:
-    extracted = extract(task, sample.text)
     return SampleAnswer(
         sample=number,
         text=sample.text,
-        extracted=extracted,
-        vote_key=None if extracted is None else normalise(task, extracted),
+        extracted=sample.extracted,
+        vote_key=None if sample.extracted is None else normalise(task, sample.extracted),
         finish=sample.attempt.finish_class,
     )
 

@@ -12,6 +12,7 @@ from elometer.core.errors import ElometerError
 from elometer.wire.failures import Failure, classify
 from elometer.wire.protocols.reply import BadBody, Parsed, StreamReader
 from elometer.wire.sse import Event, EventSplitter
+from elometer.wire.transport import raw_pieces
 
 if TYPE_CHECKING:
     import httpx
@@ -205,8 +206,8 @@ class Exchange:
 
 def _pieces(response: httpx.Response, headers: dict[str, str]) -> Pieces:
     """Raw bytes as they come; decoded only where a server compresses although we ask it not to."""
-    pieces: Any = response.aiter_bytes() if "content-encoding" in headers else aiter(response.stream)  # type: ignore[arg-type]  # always an asynchronous stream
-    return pieces  # type: ignore[no-any-return]
+    found: Any = response.aiter_bytes() if "content-encoding" in headers else raw_pieces(response)
+    return found  # type: ignore[no-any-return]
 
 
 async def _first_piece(pieces: Pieces) -> bytes:

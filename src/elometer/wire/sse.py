@@ -38,6 +38,17 @@ class EventSplitter:
 
     def feed(self, piece: bytes) -> list[Event]:
         """The events completed by this piece."""
+        if (
+            piece[:6] == b"data: "
+            and piece[-2:] == b"\n\n"
+            and piece.find(b"\n") == len(piece) - 2
+            and self._started
+            and not self._buffer
+            and not self._skip_newline
+            and b"\r" not in piece
+        ):
+            # Nearly every piece of a running stream is one whole event of one data line.
+            return [Event("", piece[6:-2])]
         if self._skip_newline and piece:
             # The CR that ended the last line may have been the first half of a CR LF.
             self._skip_newline = False

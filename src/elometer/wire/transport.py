@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import AsyncGenerator
 from contextvars import ContextVar
 from functools import cache, partial
 from ipaddress import ip_address
@@ -66,10 +67,11 @@ async def _note_reuse(_session: object, _context: object, _parameters: object) -
 
 @cache
 def _response_handler() -> type[ResponseHandler]:
-    """aiohttp's handler of a connection, which also tells whoever reads a reply that it cannot go on.
+    """aiohttp's handler of a connection, with one fault mended and one cost taken away (3.14.5).
 
-    Where a chunk's size is garbage, aiohttp (3.14.5, with its C parser) closes the connection, drops the read
-    timeout and tells nobody: the reader would wait until the whole attempt times out.
+    Where a chunk's size is garbage, aiohttp with its C parser closes the connection, drops the read timeout
+    and tells nobody: the reader would wait until the whole attempt times out. And it makes a new timer for
+    every packet, a twentieth of the CPU of a streamed call; here one timer looks when data came last.
     """
     from aiohttp.client_proto import ResponseHandler
     from aiohttp.http_exceptions import HttpProcessingError
@@ -83,7 +85,43 @@ def _response_handler() -> type[ResponseHandler]:
             if isinstance(exc, HttpProcessingError) and reply is not None and not reply.is_eof():
                 reply.set_exception(BadBody(" ".join(exc.message.split())))
 
+        def _reschedule_timeout(self) -> None:
+            timeout = self._read_timeout
+            if not timeout:
+                self._drop_timeout()
+                return
+            self._silent_until = self._loop.time() + timeout
+            timer = self._read_timeout_handle
+            if timer is None:
+                self._read_timeout_handle = self._loop.call_at(self._silent_until, self._look_for_silence)
+            elif timer.when() > self._silent_until:
+                timer.cancel()
+                self._read_timeout_handle = self._loop.call_at(self._silent_until, self._look_for_silence)
+
+        def _look_for_silence(self) -> None:
+            self._read_timeout_handle = None
+            if self._loop.time() < self._silent_until:
+                self._read_timeout_handle = self._loop.call_at(self._silent_until, self._look_for_silence)
+            else:
+                self._on_read_timeout()
+
     return TellingHandler
+
+
+async def raw_pieces(response: httpx.Response) -> AsyncGenerator[bytes, None]:
+    """The raw bytes of a reply as they come, as much at once as lies there."""
+    from httpx_aiohttp.transport import AiohttpResponseStream, map_aiohttp_exceptions
+
+    stream = response.stream
+    if not isinstance(stream, AiohttpResponseStream):
+        async for piece in response.aiter_raw():
+            yield piece
+        return
+    # The iterator of the library goes through two more layers for each piece.
+    read = stream._aiohttp_response.content.readany
+    with map_aiohttp_exceptions():
+        while piece := await read():
+            yield piece
 
 
 def _is_stale(error: BaseException) -> bool:
