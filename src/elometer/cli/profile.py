@@ -115,7 +115,7 @@ _FIELDS = (
     click.option("--wire-api", type=click.Choice(("responses", "chat")), help="Codex only."),
     click.option("--provider-id", help="Codex only: the id of its provider table."),
     click.option("--codex-version", help="Codex only: the version this profile is for."),
-    click.option("--tokenizer", help="A tokenizer file, for gateways that report no usage."),
+    click.option("--tokenizer", help="A tokenizer.json, for replies without usage (extra: tokenizers)."),
     click.option("--notes", help="Anything worth remembering."),
     click.option("--env", multiple=True, callback=_environment, help="NAME=VALUE of the tool's own family."),
 )

@@ -121,6 +121,7 @@ class Attempt(msgspec.Struct, kw_only=True):
     temperature: float | None = None
     prompt_sha: str | None = None
     answer_sha: str | None = None
+    tokenizer: str | None = None  # who counted, where the reply itself brought no usage
 
 
 # What a call's ledger lines take over from it as it stands.

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from elometer.checks.engine import Row
 from elometer.core.errors import AccessError
 from elometer.jobs.checks import BEFORE_SENDING, Question, refuse_if_blocked, run_static
 from elometer.jobs.key import experiment_key
 from elometer.jobs.prepare import Prepared
+from elometer.jobs.tokenizer import profile_tokenizer
+
+if TYPE_CHECKING:
+    from elometer.wire.tokenizer_file import TokenizerFile
 
 # About the person's terminal and about clients that take no part: shown by `check`, not before a start.
 UNASKED = ("terminal.",)
@@ -16,10 +21,14 @@ UNASKED = ("terminal.",)
 
 @dataclass(frozen=True, slots=True)
 class Clearance:
-    """What the checks said. `overruled` are the failed rows that --force went past; None without --force."""
+    """What the checks said. `overruled` are the failed rows that --force went past; None without --force.
+
+    `tokenizer` is the profile's, for replies without usage.
+    """
 
     rows: tuple[Row, ...]
     overruled: tuple[str, ...] | None
+    tokenizer: TokenizerFile | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -31,7 +40,8 @@ def clear_start(prepared: Prepared, *, force: bool = False) -> Clearance:
     """Ask the static checks. Raises AccessError, naming the row and its fix, where one fails.
 
     With `force` failed rows are overruled, and named in what is returned. A missing key, or one that cannot
-    be sent, cannot be overruled: taking the key then fails with the same words as ever.
+    be sent, cannot be overruled: taking the key then fails with the same words as ever. Raises UsageError
+    where the profile names a tokenizer that cannot be used.
     """
     rows = tuple(
         row
@@ -39,11 +49,10 @@ def clear_start(prepared: Prepared, *, force: bool = False) -> Clearance:
         if not row.check.id.startswith(UNASKED)
     )
     failed = tuple(row.check.id for row in rows if row.status == "fail")
-    if force:
-        return Clearance(rows, failed)
-    _refuse_without_key(prepared, failed)
-    refuse_if_blocked(rows)
-    return Clearance(rows, None)
+    if not force:
+        _refuse_without_key(prepared, failed)
+        refuse_if_blocked(rows)
+    return Clearance(rows, failed if force else None, profile_tokenizer(prepared.experiment))
 
 
 def _refuse_without_key(prepared: Prepared, failed: tuple[str, ...]) -> None:

@@ -31,6 +31,8 @@ def tokens_of(ledgers: Sequence[Path]) -> TokenUse:
         total_tokens=sums.total,
         calls=sums.calls,
         estimated_tokens=sums.estimated,
+        models=sums.models,
+        local=sums.local,
         uncached=uncached if uncached != sums.answered else None,
     )
 

@@ -161,6 +161,8 @@ async def _start(
             timeout=Timeouts() if seconds is None else Timeouts(total_s=seconds),
             seed_header=demo,
             chunk_every_s=PROGRESS_EVERY_S,
+            count_missing=True,
+            tokenizer=clearance.tokenizer,
         )
         if await book_the_dead(past, all_calls(experiment, prepared.tasks, facts), books):
             past = read_past(folder)

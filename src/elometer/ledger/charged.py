@@ -25,6 +25,8 @@ class TokenSums:
     charged to the strategy; `answered` leaves out attempts that failed. `total` is what the founding sum
     gives: `total_tokens` of all lines of a strategy, whatever the basis. `estimated` is the part of `total`
     that no server counted, `unknown` the number of answered lines without a count, `calls` distinct calls.
+    `models` are the names that answered a strategy, `local` the strategies with answers that no server
+    counted.
     """
 
     charged: dict[TaskRun, int]
@@ -33,6 +35,8 @@ class TokenSums:
     estimated: dict[str, int]
     unknown: dict[str, int]
     calls: dict[str, int]
+    models: dict[str, set[str]]
+    local: set[str]
     bad: list[BadLine]
 
 
@@ -48,6 +52,8 @@ class RunningCharges:
         self._estimated: dict[str, int] = defaultdict(int)
         self._unknown: dict[str, int] = defaultdict(int)
         self._call_ids: dict[str, set[str | int]] = defaultdict(set)
+        self._models: dict[str, set[str]] = defaultdict(set)
+        self._local: set[str] = set()
         self._unnamed = count()
 
     def update(self) -> TokenSums:
@@ -65,6 +71,8 @@ class RunningCharges:
             estimated=self._estimated,
             unknown=self._unknown,
             calls={name: len(ids) for name, ids in self._call_ids.items()},
+            models=self._models,
+            local=self._local,
             bad=[line for reading in self._readings for line in reading.bad],
         )
 
@@ -76,6 +84,10 @@ class RunningCharges:
             self._unknown[name] += not failed
         elif line.usage_source not in MEASURED:
             self._estimated[name] += int(tokens)
+            if not failed:
+                self._local.add(name)
+        if line.model is not None and not failed:
+            self._models[name].add(line.model)
         if line.phase in (None, *CHARGED_PHASES) and line.task is not None and isinstance(line.run, int):
             where = (name, line.task, line.run)
             spent = int(tokens_on(line, self._basis) or 0)

@@ -127,6 +127,8 @@ def _shape(parts: Parts) -> tuple[Curvature | None, Knee | None]:
     if parts.tokens is None or not parts.in_elo:
         return None, None
     rungs = main_ladder(parts.names, parts.anchor)
+    if parts.use is not None and not parts.use.comparable(parts.records.strategies[s] for s in rungs):
+        return None, None
     options = parts.options
     bend = curvature(parts.estimate, parts.cost, rungs, options.level, options.per_logit)
     return bend, knee(parts.estimate, parts.cost, rungs, options.knee_margin, KNEE_LEVEL, options.per_logit)

@@ -6,6 +6,7 @@ from elometer.core.text import gettext as _
 from elometer.rating.economics import Curvature, Knee, best_of_n_doubling
 from elometer.rating.options import FitOptions
 from elometer.rating.result import StrategyFit
+from elometer.rating.tokens import LOCAL_COUNTS
 
 
 def sentences(
@@ -56,6 +57,8 @@ def _last_doubling(rows: tuple[StrategyFit, ...], options: FitOptions) -> str:
 def _bend(bend: Curvature | None, rows: tuple[StrategyFit, ...], options: FitOptions) -> str:
     if not any(row.tokens_per_task_run is not None for row in rows):
         return ""
+    if bend is None and any(row.marginal_basis == LOCAL_COUNTS for row in rows):
+        return _("Diminishing returns: not tested, the tokens are local counts of several models.")
     if bend is None:
         return _("Diminishing returns: not tested, which takes four identified budgets of one ladder.")
     if bend.low is None or bend.high is None or bend.p_diminishing is None:

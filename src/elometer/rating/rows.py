@@ -13,7 +13,7 @@ from elometer.rating.estimate import Estimate, Interval, contrast
 from elometer.rating.options import FitOptions
 from elometer.rating.records import Floats, RecordSet
 from elometer.rating.result import Name, StrategyFit
-from elometer.rating.tokens import TaskTokens, TokenUse
+from elometer.rating.tokens import LOCAL_COUNTS, TaskTokens, TokenUse
 
 DECIMALS = 10
 
@@ -174,11 +174,19 @@ def _bounded(difference: Interval | None) -> bool:
     return difference is not None and difference.basis != "unbounded"
 
 
+def _one_unit(parts: Parts, one: int, other: int, *, totals: bool = False) -> bool:
+    """Whether a difference in tokens means something: local counts of two models are different units."""
+    names = parts.records.strategies
+    return parts.use is None or parts.use.comparable((names[one], names[other]), totals=totals)
+
+
 def _price(
     parts: Parts, tokens: TaskTokens | None, before: int | None, s: int, delta: Interval | None
 ) -> Marginal | None:
     if before is None or tokens is None or not _bounded(delta) or not parts.in_elo:
         return None
+    if not _one_unit(parts, before, s):
+        return Marginal(None, None, None, LOCAL_COUNTS)
     return marginal(parts.estimate, tokens, before, s, parts.options.level, parts.options.per_logit)
 
 
@@ -188,7 +196,7 @@ def _doubling(
     if before is None or delta is None or not _bounded(delta) or not parts.in_elo:
         return None, None, None
     low, high = parts.cost[before], parts.cost[s]
-    if not (low > 0 and high > low):
+    if not (low > 0 and high > low and _one_unit(parts, before, s)):
         return None, None, None
     factor = parts.options.per_logit / math.log2(high / low)
     return _number(factor * delta.value), _times(delta.low, factor), _times(delta.high, factor)
@@ -208,12 +216,14 @@ def _founding_marginal(
     tokens = _delta_token(parts, before, s)
     if delta is None or not _bounded(delta) or tokens is None or tokens <= 0:
         return None
+    if before is not None and not _one_unit(parts, before, s, totals=True):
+        return None
     return _number(1000.0 * per_logit * delta.value / tokens)
 
 
 def _elo_per_1k(parts: Parts, s: int, gain: float) -> float | None:
     further = (parts.cost[s] - parts.cost[parts.anchor]) / 1000.0
-    return _number(gain / further) if further > 0 else None
+    return _number(gain / further) if further > 0 and _one_unit(parts, parts.anchor, s) else None
 
 
 def _share(scores: Floats, s: int, other: int | None) -> float | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from elometer.rating.records import Floats, Integers, RecordSet
+
+# Why a price is refused: see `TokenUse.comparable`.
+LOCAL_COUNTS = "local counts of several models"
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,7 @@ class TokenUse:
     `total_tokens`: tokens of all ledger lines of a strategy, failed attempts and excluded blocks among them.
     `calls`: calls per strategy. `estimated_tokens`: the part of `total_tokens` that no server counted.
     `uncached`: like `charged`, without what was read from a cache, where a cache was used.
+    `models`: who answered each strategy. `local`: strategies with answers that no server counted.
     """
 
     charged: Mapping[tuple[str, str, int], float]
@@ -25,6 +29,19 @@ class TokenUse:
     calls: Mapping[str, int] = field(default_factory=dict)
     estimated_tokens: Mapping[str, int] = field(default_factory=dict)
     uncached: Mapping[tuple[str, str, int], float] | None = None
+    models: Mapping[str, Collection[str]] = field(default_factory=dict)
+    local: Collection[str] = ()
+
+    def comparable(self, strategies: Iterable[str], *, totals: bool = False) -> bool:
+        """Whether tokens of these strategies are one unit: one model's, or all counted by servers.
+
+        Tokens of charged answers; with `totals` those of all lines, the estimates of cut ones among them.
+        """
+        names = set(strategies)
+        local = {name for name, tokens in self.estimated_tokens.items() if tokens} if totals else self.local
+        if names.isdisjoint(local):
+            return True
+        return len({model for name in names for model in self.models.get(name, ())}) < 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from elometer.core.natural import natural_key
 from elometer.core.text import gettext as _
 from elometer.rating.estimators import bradley_terry
 from elometer.rating.result import FitResult, FitWarning
@@ -209,10 +210,32 @@ def _penalty_moves(result: FitResult) -> list[FitWarning]:
     return [FitWarning("penalty_moves", message.format(names=_shortened(tuple(far)), most=LARGEST_MOVE))]
 
 
+def _units(result: FitResult, use: TokenUse) -> list[FitWarning]:
+    """Where marginal Elo is refused: local counts of two models cannot be set against each other."""
+    pairs = [(row.compared_with, row.strategy) for row in result.strategies if row.compared_with is not None]
+    refused = [pair for pair in pairs if not use.comparable(pair, totals=True)]
+    if not refused:
+        return []
+    names = sorted({name for pair in refused for name in pair}, key=natural_key)
+    models = sorted({model for name in names for model in use.models.get(name, ())}, key=natural_key)
+    if all(use.comparable(pair) for pair in refused):
+        message = _(
+            "No marginal Elo of total tokens across {models} for {names}: attempts that were cut are counted "
+            "locally. That per task-run rests on the servers' own counts."
+        )
+    else:
+        message = _(
+            "No marginal Elo across {models} for {names}: their tokens are counted locally, and a local "
+            "count holds within one model only. Have the gateway report usage, or fit each model apart."
+        )
+    shown = message.format(models=_shortened(tuple(models)), names=_shortened(tuple(names)))
+    return [FitWarning("local_counts_across_models", shown)]
+
+
 def _tokens(result: FitResult, use: TokenUse | None) -> list[FitWarning]:
     if use is None:
         return []
-    found = []
+    found = _units(result, use)
     unknown = tuple(
         row.strategy for row in result.strategies if not row.total_tokens or row.tokens_per_task_run is None
     )

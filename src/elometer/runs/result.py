@@ -190,6 +190,8 @@ def token_use(sums: TokenSums) -> TokenUse:
         total_tokens=sums.total,
         calls=sums.calls,
         estimated_tokens=sums.estimated,
+        models=sums.models,
+        local=sums.local,
     )
 
 

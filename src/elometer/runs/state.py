@@ -287,7 +287,7 @@ def _count(lane: Lane, event: ev.AttemptEnded, tokens: int, failed: bool) -> Non
     lane.prompt_tokens += event.prompt_tokens or 0
     lane.completion_tokens += event.completion_tokens or 0
     lane.unknown_usage += not failed and (event.prompt_tokens is None or event.completion_tokens is None)
-    lane.estimated_tokens += tokens if event.usage_source == "estimated" else 0
+    lane.estimated_tokens += tokens if event.usage_source in ("estimated", "local-tokenizer") else 0
     if answered and event.round is not None and event.prompt_tokens is not None:
         answers, prompts = lane.rounds.get(event.round, (0, 0))
         lane.rounds[event.round] = (answers + 1, prompts + event.prompt_tokens)

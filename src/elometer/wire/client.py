@@ -24,7 +24,10 @@ from elometer.wire.exchange import Exchange, Outcome, Timeouts
 from elometer.wire.failures import Failure, GatewayError, classify, failure_error
 from elometer.wire.protocols import protocol
 from elometer.wire.retry import RetryPolicy, decide
+from elometer.wire.server_tokens import ServerTokens
+from elometer.wire.tokenizer_file import TokenizerFile
 from elometer.wire.transport import Transport
+from elometer.wire.uncounted import Counting
 
 if TYPE_CHECKING:
     import httpx
@@ -76,7 +79,8 @@ class GatewayClient:
 
     `gate_for(model)` gives the gate through which attempts of that model pass. `auth` None: a Bearer header
     over chat and responses, `x-api-key` alone over messages. `seed_header` sends the seed as
-    `x-elometer-seed` too, which only the demo gateway reads.
+    `x-elometer-seed` too, which only the demo gateway reads. `count_missing`: attempts without usage are
+    counted by `tokenizer`, else by the server's own endpoints where it has some; else they are estimates.
 
     Raises AccessError for a key that cannot be sent, UsageError for a root that is no URL.
     """
@@ -94,6 +98,8 @@ class GatewayClient:
         chunk_every_s: float = 0.0,
         auth: Auth | None = None,
         extra_headers: Mapping[str, str] | None = None,
+        count_missing: bool = False,
+        tokenizer: TokenizerFile | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         draw: Callable[[], float] = random.random,
@@ -114,6 +120,10 @@ class GatewayClient:
         self._draw = draw
         self._transport = Transport(self.root_url, connections=connections, timeout=timeout)
         self._ratios: dict[str, TokenRatio] = {}
+        self._counting: Counting | None = None
+        if count_missing:
+            server = ServerTokens(self._transport, self.root_url, self._headers)
+            self._counting = Counting(server, tokenizer)
         self._memory = ReplyMemory()
         self._routes: dict[str, tuple[httpx.URL, list[tuple[bytes, bytes]]]] = {}
 
@@ -266,6 +276,8 @@ class GatewayClient:
     async def _report(self, call: Call, sent: Sent, outcome: Outcome, on_attempt: OnAttempt) -> Answer:
         ratio = self._ratios.setdefault(call.model, TokenRatio())
         attempt, text = build_attempt(call, sent, outcome, ratio, self._memory)
+        if self._counting is not None and attempt.usage_source == "estimated":
+            await self._counting.recount(call, outcome, attempt)
         await on_attempt(attempt, text)
         return Answer(text=text, attempt=attempt)
 

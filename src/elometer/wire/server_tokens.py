@@ -1,0 +1,146 @@
+"""Counts that a server gives on request: tokenize endpoints, and llama.cpp's view of its slots.
+
+Asked only about attempts without usage. An endpoint that is not there is asked once; none of this is a model
+call, and none of it may fail one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, cast
+
+import msgspec
+
+from elometer.core.attempt import Call
+from elometer.core.urls import endpoint, has_version
+from elometer.core.usage import token_count
+from elometer.wire.protocols import chat, messages
+from elometer.wire.transport import Transport
+
+ANSWER_S = 2.0
+LARGEST_REPLY = 8 * 1024 * 1024
+FAILURES = 3  # of an endpoint, then it is not asked again
+AT_ONCE = 4
+PROMPTS_KEPT = 4096
+# llama.cpp notices a hang-up when it has decoded another token.
+SETTLE_S = 2.0
+LOOK_EVERY_S = 0.05
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class ServerTokens:
+    """The counting endpoints of one gateway."""
+
+    def __init__(self, transport: Transport, root_url: str, headers: Callable[[str], Headers]) -> None:
+        self._transport = transport
+        self._headers = headers
+        root = root_url.rstrip("/")
+        base = root.rpartition("/")[0] if has_version(root) else root
+        self._urls = {
+            "tokenize": base + "/tokenize",
+            "template": base + "/apply-template",
+            "slots": base + "/slots",
+            "count": endpoint(root, "messages/count_tokens"),
+        }
+        self._failures: Counter[str] = Counter()
+        self._prompts: dict[str, tuple[int, str]] = {}
+        self._places = asyncio.Semaphore(AT_ONCE)
+
+    async def prompt(self, call: Call, prompt_sha: str) -> tuple[int, str] | None:
+        """Tokens of a call's prompt with everything that the chat template adds, and who counted."""
+        known = self._prompts.get(prompt_sha)
+        if known is None:
+            known = await self._count_prompt(call)
+            if known is not None and len(self._prompts) < PROMPTS_KEPT:
+                self._prompts[prompt_sha] = known
+        return known
+
+    async def _count_prompt(self, call: Call) -> tuple[int, str] | None:
+        if call.protocol == "messages":
+            wanted = ("model", "system", "messages", "tools", "tool_choice", "thinking")
+            body = {name: value for name, value in messages.body(call).items() if name in wanted}
+            found = await self._ask("count", "messages", body)
+            tokens = token_count(found.get("input_tokens")) if isinstance(found, dict) else None
+            if tokens:
+                return tokens, "server:/v1/messages/count_tokens"
+        body = {name: value for name, value in chat.body(call).items() if not name.startswith("stream")}
+        found = await self._ask("template", call.protocol, body)
+        prompt = found.get("prompt") if isinstance(found, dict) else None
+        if not isinstance(prompt, str):
+            return None
+        return await self._tokenize(call, prompt, add_special=True, parse_special=True)
+
+    async def text(self, call: Call, text: str) -> tuple[int, str] | None:
+        """Tokens of an answer's text."""
+        return await self._tokenize(call, text)
+
+    async def _tokenize(self, call: Call, text: str, **options: bool) -> tuple[int, str] | None:
+        found = await self._ask("tokenize", call.protocol, {"content": text, **options})
+        tokens = found.get("tokens") if isinstance(found, dict) else None
+        return (len(tokens), "server:/tokenize") if isinstance(tokens, list) else None
+
+    async def used_by_slot(self, call: Call) -> int | None:
+        """Prompt and answer tokens of the last call with this seed that llama.cpp worked on, once it stopped.
+
+        A slot at rest keeps the seed of its last call and the length of what it has evaluated, which is all
+        but the last token. None where no slot holds the seed (any more), or does not come to rest.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + SETTLE_S
+        while (slot := await self._slot(call)) is not None:
+            if not slot.get("is_processing"):
+                held = token_count(slot.get("n_prompt_tokens"))
+                return held + 1 if held else None
+            if loop.time() > end:
+                return None
+            await asyncio.sleep(LOOK_EVERY_S)
+        return None
+
+    async def _slot(self, call: Call) -> dict[str, Any] | None:
+        found = await self._ask("slots", call.protocol, None)
+        for slot in found if isinstance(found, list) else ():
+            asked = slot.get("params") if isinstance(slot, dict) else None
+            if isinstance(asked, dict) and asked.get("seed") == call.seed:
+                return cast(dict[str, Any], slot)
+        return None
+
+    async def _ask(self, name: str, protocol: str, body: dict[str, Any] | None) -> Any:
+        """The decoded reply of an endpoint; None where there is none or it cannot be used."""
+        if self._failures[name] >= FAILURES:
+            return None
+        import httpx
+
+        url, headers = httpx.URL(self._urls[name]), self._headers(protocol)
+        method, content = ("GET", b"") if body is None else ("POST", msgspec.json.encode(body))
+        status, found = 0, None
+        try:
+            async with self._places, asyncio.timeout(ANSWER_S):
+                response = await self._transport.send(method, url, headers, content)
+                try:
+                    status = response.status_code
+                    with contextlib.suppress(msgspec.DecodeError):
+                        found = msgspec.json.decode(await _limited(response))
+                finally:
+                    await response.aclose()
+        except self._transport.errors:
+            found = None
+        if status == 200 and found is not None:
+            self._failures[name] = 0
+            return found
+        # A refusal will be repeated; silence or an overloaded moment may pass.
+        self._failures[name] += FAILURES if 200 <= status < 500 and status != 429 else 1
+        return None
+
+
+async def _limited(response: Any) -> bytes:
+    parts, size = [], 0
+    async for piece in response.aiter_bytes():
+        parts.append(piece)
+        size += len(piece)
+        if size > LARGEST_REPLY:
+            return b""
+    return b"".join(parts)
