@@ -181,20 +181,27 @@ async def test_what_is_not_in_the_text_is_named() -> None:
 # -- llama.cpp's slots ---------------------------------------------------------------------------------------
 
 
-def slot(seed: int, held: int, busy: bool = False) -> dict[str, Any]:
-    return {"id": 0, "is_processing": busy, "n_prompt_tokens": held, "params": {"seed": seed}}
+def slot(seed: int, held: int, busy: bool = False, task: int = 1) -> dict[str, Any]:
+    return {
+        "id": 0,
+        "id_task": task,
+        "is_processing": busy,
+        "n_prompt_tokens": held,
+        "params": {"seed": seed},
+    }
 
 
-async def hung_up(slots: Callable[[], list[dict[str, Any]]]) -> tuple[Attempt, Loopback]:
-    """Leave a stream of llama.cpp after two chunks."""
-    stream = Script(
-        headers=LLAMA, pieces=[*sse(chat_chunk("it "), chat_chunk("is "), done=False), 30.0, "cut"]
-    )
-    recorder = Recorder()
+async def hung_up(
+    slots: Callable[[], list[dict[str, Any]]], stream: Script | None = None
+) -> tuple[Attempt, Loopback]:
+    """Leave a stream of llama.cpp after two chunks, or another one as soon as it was asked for."""
+    early, recorder = stream is not None, Recorder()
+    pieces = [*sse(chat_chunk("it "), chat_chunk("is "), done=False), 30.0, "cut"]
+    stream = stream or Script(headers=LLAMA, pieces=pieces)
     decide = word_server(stream, slots=lambda _request: said(slots()))
     async with loopback(decide=decide) as gateway, recorder.client(gateway.root, **COUNTED) as client:
         task = asyncio.create_task(recorder.send(client, call()))
-        await recorder.wait_for_chunks(2)
+        await (gateway.arrived.wait() if early else recorder.wait_for_chunks(2))
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
@@ -211,6 +218,26 @@ async def test_a_call_that_was_hung_up_on_is_settled_by_its_slot() -> None:
     assert attempt.usage_flags == ["usage_from_slots"]
 
 
+async def test_the_latest_task_with_the_seed_is_meant() -> None:
+    slots = [slot(7, 9, task=2), slot(7, 6, task=5), slot(7, 30, task=3)]
+    attempt, _gateway = await hung_up(lambda: slots)
+    assert attempt.completion_tokens == 3
+
+
+async def test_a_call_that_was_left_before_its_first_byte_is_settled_too() -> None:
+    # llama.cpp decodes the prompt and one token before it notices; the slot appears a moment later.
+    looks = iter([[], [slot(7, 4, busy=True)], [slot(7, 4)]])
+    attempt, _gateway = await hung_up(lambda: next(looks), Script(delay=30.0, body=b""))
+    assert (attempt.prompt_tokens, attempt.completion_tokens, attempt.status) == (4, 1, "cancelled")
+    assert (attempt.usage_source, attempt.tokenizer) == ("server", "server:/slots")
+
+
+async def test_where_it_never_had_a_slot_what_it_used_stays_unknown() -> None:
+    attempt, _gateway = await hung_up(lambda: [slot(9, 4)], Script(delay=30.0, body=b""))
+    assert (attempt.prompt_tokens, attempt.completion_tokens, attempt.total_tokens) == (4, None, None)
+    assert (attempt.usage_source, attempt.usage_final) == ("local-tokenizer", False)
+
+
 @pytest.mark.parametrize(
     "slots",
     [
@@ -219,6 +246,7 @@ async def test_a_call_that_was_hung_up_on_is_settled_by_its_slot() -> None:
         [slot(7, 4)],  # fewer tokens than were seen
         [slot(7, 200)],  # more than were allowed
         [{"id": 0, "is_processing": False}],
+        [{**slot(7, 6), "id_task": None}],
     ],
 )
 async def test_a_slot_that_tells_of_something_else_is_not_believed(slots: list[dict[str, Any]]) -> None:

@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, cast
+from operator import itemgetter
+from typing import Any
 
 import msgspec
 
@@ -20,13 +21,16 @@ from elometer.core.usage import token_count
 from elometer.wire.protocols import chat, messages
 from elometer.wire.transport import Transport
 
+LLAMA_CPP = "server:/tokenize"
 ANSWER_S = 2.0
 LARGEST_REPLY = 8 * 1024 * 1024
 FAILURES = 3  # of an endpoint, then it is not asked again
 AT_ONCE = 4
 PROMPTS_KEPT = 4096
-# llama.cpp notices a hang-up when it has decoded another token.
+# llama.cpp notices a hang-up when it has decoded another token or batch; a call that has only just been sent
+# may not have its slot yet.
 SETTLE_S = 2.0
+APPEAR_S = 0.3
 LOOK_EVERY_S = 0.05
 
 Headers = list[tuple[bytes, bytes]]
@@ -49,6 +53,7 @@ class ServerTokens:
         self._failures: Counter[str] = Counter()
         self._prompts: dict[str, tuple[int, str]] = {}
         self._places = asyncio.Semaphore(AT_ONCE)
+        self._settled: set[Any] = set()  # tasks whose slots were read
 
     async def prompt(self, call: Call, prompt_sha: str) -> tuple[int, str] | None:
         """Tokens of a call's prompt with everything that the chat template adds, and who counted."""
@@ -81,7 +86,7 @@ class ServerTokens:
     async def _tokenize(self, call: Call, text: str, **options: bool) -> tuple[int, str] | None:
         found = await self._ask("tokenize", call.protocol, {"content": text, **options})
         tokens = found.get("tokens") if isinstance(found, dict) else None
-        return (len(tokens), "server:/tokenize") if isinstance(tokens, list) else None
+        return (len(tokens), LLAMA_CPP) if isinstance(tokens, list) else None
 
     async def used_by_slot(self, call: Call) -> int | None:
         """Prompt and answer tokens of the last call with this seed that llama.cpp worked on, once it stopped.
@@ -90,23 +95,31 @@ class ServerTokens:
         but the last token. None where no slot holds the seed (any more), or does not come to rest.
         """
         loop = asyncio.get_running_loop()
-        end = loop.time() + SETTLE_S
-        while (slot := await self._slot(call)) is not None:
-            if not slot.get("is_processing"):
+        begin = loop.time()
+        while True:
+            slots = await self._ask("slots", call.protocol, None)
+            slot = self._slot_of(call, slots) if isinstance(slots, list) else None
+            if slot is not None and not slot.get("is_processing"):
+                self._settled.add(slot.get("id_task"))
                 held = token_count(slot.get("n_prompt_tokens"))
                 return held + 1 if held else None
-            if loop.time() > end:
+            wait = APPEAR_S if slot is None else SETTLE_S
+            if not isinstance(slots, list) or loop.time() > begin + wait:
                 return None
             await asyncio.sleep(LOOK_EVERY_S)
-        return None
 
-    async def _slot(self, call: Call) -> dict[str, Any] | None:
-        found = await self._ask("slots", call.protocol, None)
-        for slot in found if isinstance(found, list) else ():
-            asked = slot.get("params") if isinstance(slot, dict) else None
-            if isinstance(asked, dict) and asked.get("seed") == call.seed:
-                return cast(dict[str, Any], slot)
-        return None
+    def _slot_of(self, call: Call, slots: list[Any]) -> dict[str, Any] | None:
+        """The slot of the latest task with the call's seed: an attempt made again has that of the first."""
+        found = [
+            slot
+            for slot in slots
+            if isinstance(slot, dict)
+            and isinstance(asked := slot.get("params"), dict)
+            and asked.get("seed") == call.seed
+            and isinstance(slot.get("id_task"), int)
+            and slot["id_task"] not in self._settled
+        ]
+        return max(found, key=itemgetter("id_task"), default=None)
 
     async def _ask(self, name: str, protocol: str, body: dict[str, Any] | None) -> Any:
         """The decoded reply of an endpoint; None where there is none or it cannot be used."""

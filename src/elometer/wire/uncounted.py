@@ -7,7 +7,7 @@ import asyncio
 from elometer.core.attempt import Attempt, Call
 from elometer.wire.exchange import Outcome
 from elometer.wire.protocols.reply import Parsed
-from elometer.wire.server_tokens import ServerTokens
+from elometer.wire.server_tokens import LLAMA_CPP, ServerTokens
 from elometer.wire.tokenizer_file import TokenizerFile
 
 
@@ -33,18 +33,21 @@ class Counting:
 
     async def _by_slot(self, call: Call, outcome: Outcome, attempt: Attempt) -> bool:
         """What llama.cpp itself says that a call it was hung up on has used."""
-        parsed = outcome.parsed
-        if outcome.whole or attempt.seed is None or parsed is None or not parsed.has_content:
+        if outcome.whole or attempt.seed is None:
             return False
-        if "llama.cpp" not in outcome.headers.get("server", "").lower():
+        if outcome.headers and "llama.cpp" not in outcome.headers.get("server", "").lower():
             return False
         prompt = await self._server.prompt(call, attempt.prompt_sha or "")
-        used = await self._server.used_by_slot(call) if prompt is not None else None
-        if prompt is None or used is None:
+        if prompt is None or prompt[1] != LLAMA_CPP:
+            return False
+        used = await self._server.used_by_slot(call)
+        if used is None:
             return False
         answer, limit = used - prompt[0], call.params.get("max_tokens")
-        # Fewer than were seen, or more than were allowed: then the slot tells of something else.
-        if answer < parsed.chunks or (isinstance(limit, int) and answer > limit):
+        seen = outcome.parsed.chunks if outcome.parsed is not None else 0
+        # Fewer than were seen, none at all (the prompt is not done), or more than were allowed: then the slot
+        # tells of something else.
+        if answer < max(seen, 1) or (isinstance(limit, int) and answer > limit):
             return False
         _enter(attempt, prompt[0], answer, "server:/slots")
         attempt.usage_source = "server"

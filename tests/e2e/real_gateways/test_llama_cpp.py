@@ -1,7 +1,7 @@
 """A start that is interrupted in mid-stream, against llama.cpp's own counters.
 
 /metrics counts every token that the model took in or gave, whether anybody waited for it or not. What was
-answered must be in our ledger to the token; what was cancelled is an estimate there, and says so.
+answered must be in our ledger to the token, and so must what was cancelled, as long as the server still tells.
 """
 
 from __future__ import annotations
@@ -21,11 +21,18 @@ from typing import Any
 import pytest
 import yaml
 from tests.e2e.real_gateways.bodies import ask_plainly, record
+from tests.e2e.real_gateways.one_try import call_of
 from tests.e2e.real_gateways.servers import program
 from tests.e2e.workspace import Workspace
 
+from elometer.boundary.gate import FixedGate
+from elometer.core.attempt import Attempt, Protocol
+from elometer.core.redact import Secret
 from elometer.wire.classes import ERROR_CLASSES
+from elometer.wire.client import GatewayClient
+from elometer.wire.exchange import Outcome
 from elometer.wire.failures import classify
+from elometer.wire.protocols.reply import Parsed
 
 pytestmark = pytest.mark.real_gateways
 
@@ -34,6 +41,8 @@ KEY_VARIABLE = "REAL_MODEL_KEY"
 VERSION = "2026.10.11549"
 MODEL = "smollm2-135m"
 SLOTS = 4
+# Tokens that the server may make after a hang-up, until it notices.
+AFTER_A_HANG_UP = 3
 
 
 @dataclass(frozen=True)
@@ -87,13 +96,15 @@ def server() -> Iterator[Server]:
             process.kill()
 
 
-def stories(place: Workspace, server: Server) -> Path:
+def stories(
+    place: Workspace, server: Server, *, seed: int = 20261129, retry: Any = None, **agent: Any
+) -> Path:
     """Long answers, so that an interruption meets streams that are under way."""
     folder = place.experiments / "stories"
     folder.mkdir(parents=True)
     spec = {
         "experiment_id": "stories",
-        "seed": 20261129,
+        "seed": seed,
         "gateway": {
             "base_url": server.root,
             "key_env": KEY_VARIABLE,
@@ -108,7 +119,9 @@ def stories(place: Workspace, server: Server) -> Path:
             "model": MODEL,
             "params": {"temperature": 0.8, "max_tokens": 60},
             "strategies": ["sample_1", "sample_2"],
+            **agent,
         },
+        **({"retry": retry} if retry else {}),
         "eval": {"tasks_file": "tasks.jsonl"},
         "sampling": {"runs": 1},
     }
@@ -136,8 +149,8 @@ def tokens(lines: list[dict[str, Any]], field: str) -> int:
     return sum(line[field] or 0 for line in lines)
 
 
-def interrupt_in_mid_stream(process: subprocess.Popen[str], events: Path) -> None:
-    """ctrl+c once calls are answered and others are under way, and again while it drains."""
+def interrupt(process: subprocess.Popen[str], events: Path, *, twice: bool) -> None:
+    """ctrl+c once calls are answered and others are under way; `twice`: again while it drains."""
 
     def wait_for(what: bytes, more_than: int = 0) -> None:
         end = time.monotonic() + 60
@@ -150,15 +163,54 @@ def interrupt_in_mid_stream(process: subprocess.Popen[str], events: Path) -> Non
     wait_for(b'"event":"attempt_ended"', 5)
     wait_for(b'"event":"call_progress"', events.read_bytes().count(b'"event":"call_progress"') + 3)
     process.send_signal(signal.SIGINT)
-    wait_for(b'"state":"stopping"')
-    process.send_signal(signal.SIGINT)
+    if twice:
+        wait_for(b'"state":"stopping"')
+        process.send_signal(signal.SIGINT)
 
 
-def test_an_interrupted_start_books_what_the_server_counted(place: Workspace, server: Server) -> None:
+COUNTERS = ("prompt_tokens_total", "prompt_tokens_cached_total", "tokens_predicted_total")
+
+
+def grown(now: dict[str, int], before: dict[str, int]) -> tuple[int, int, int]:
+    """Prompt tokens (fresh and cached), the cached part, and generated tokens between two looks."""
+    fresh, cached, made = (now[name] - before[name] for name in COUNTERS)
+    return fresh + cached, cached, made
+
+
+def booked(lines: list[dict[str, Any]]) -> tuple[int, int]:
+    """Prompt and completion tokens of ledger lines, all of which must be known."""
+    assert all(line["total_tokens"] is not None for line in lines)
+    return tokens(lines, "prompt_tokens"), tokens(lines, "completion_tokens")
+
+
+def test_a_start_that_is_drained_books_exactly_what_the_server_counted(
+    place: Workspace, server: Server
+) -> None:
+    """ctrl+c once: what is on the wire comes to its natural end, so its usage is final."""
     folder = stories(place, server)
     before = server.counters()
     process = place.start("run", folder, "--plain", **{KEY_VARIABLE: server.key})
-    interrupt_in_mid_stream(process, folder / "events.jsonl")
+    interrupt(process, folder / "events.jsonl", twice=False)
+    _out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    lines = ledger(folder)
+    assert {(line["final"], line["usage_source"], line["usage_final"]) for line in lines} == {
+        (True, "server", True)
+    }
+    prompt, cached, made = grown(server.counters(), before)
+    assert booked(lines) == (prompt, made)
+    assert tokens(lines, "cached_tokens") == cached
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_start_that_hangs_up_books_exactly_what_the_server_counted(
+    place: Workspace, server: Server, number: int
+) -> None:
+    """ctrl+c twice: the slots tell what the calls in flight had used, the tokens after the hang-up too."""
+    folder = stories(place, server, seed=20261129 + number)
+    before = server.counters()
+    process = place.start("run", folder, "--plain", **{KEY_VARIABLE: server.key})
+    interrupt(process, folder / "events.jsonl", twice=True)
     _out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     first, between = ledger(folder), server.counters()
@@ -167,15 +219,11 @@ def test_an_interrupted_start_books_what_the_server_counted(place: Workspace, se
     assert answered
     assert 1 <= len(cancelled) <= SLOTS
     for line in cancelled:
-        assert (line["status"], line["usage_source"]) == ("cancelled", "estimated")
-        assert (line["usage_final"], line["billed"]) == (False, "unknown")
-        assert line["prompt_tokens"] and line["total_tokens"]
-    # What the server made beyond the answers is what was cancelled; the ledger's estimate is near it.
-    made = between["tokens_predicted_total"] - before["tokens_predicted_total"]
-    unanswered = made - tokens(answered, "completion_tokens")
-    estimated = tokens(cancelled, "completion_tokens")
-    assert 0 <= unanswered <= 60 * len(cancelled)
-    assert abs(unanswered - estimated) <= 6 * len(cancelled), (unanswered, estimated)
+        assert (line["status"], line["usage_final"], line["billed"]) == ("cancelled", False, "unknown")
+        assert (line["usage_source"], line["tokenizer"]) == ("server", "server:/slots"), line
+        assert "usage_from_slots" in line["usage_flags"]
+    prompt, _cached, made = grown(between, before)
+    assert booked(first) == (prompt, made)
 
     done = place.run("run", folder, "--plain", **{KEY_VARIABLE: server.key})
     assert done.returncode == 0, done.stderr
@@ -184,19 +232,76 @@ def test_an_interrupted_start_books_what_the_server_counted(place: Workspace, se
     assert {line["call_id"] for line in cancelled} <= {line["call_id"] for line in second}
     assert not {line["call_id"] for line in answered} & {line["call_id"] for line in second}
     assert {(line["final"], line["usage_source"]) for line in second} == {(True, "server")}
-    # Nothing was cancelled the second time: equal to the token, in every counter.
-    grown = {name: after[name] - between[name] for name in after}
-    assert tokens(second, "completion_tokens") == grown["tokens_predicted_total"]
-    cached = tokens(second, "cached_tokens")
-    assert tokens(second, "prompt_tokens") == grown["prompt_tokens_total"] + cached
-    assert cached == grown["prompt_tokens_cached_total"]
-    everything = after["tokens_predicted_total"] - before["tokens_predicted_total"]
-    assert everything - unanswered == tokens(answered, "completion_tokens") + tokens(
-        second, "completion_tokens"
-    )
+    prompt, cached, made = grown(after, between)
+    assert booked(second) == (prompt, made)
+    assert tokens(second, "cached_tokens") == cached
+    prompt, _cached, made = grown(after, before)
+    assert booked(lines) == (prompt, made)
+    print(f"{len(answered)} + {len(second)} answered, {len(cancelled)} cancelled: {made} made, {made} booked")
+
+
+def test_calls_that_time_out_while_others_go_on_are_bounded(place: Workspace, server: Server) -> None:
+    """A slot that the next call takes at once tells nothing: then the text that came is counted.
+
+    The server decodes on until it notices the hang-up: the line is marked, and never above what was made.
+    """
+    folder = stories(place, server, limits={"seconds": 1.5}, retry={"infra": 0})
+    before = server.counters()
+    process = place.run("run", folder, "--plain", **{KEY_VARIABLE: server.key})
+    lines = ledger(folder)
+    cut = [line for line in lines if not line["final"]]
+    assert cut, process.stdout
+    assert {line["usage_final"] for line in cut} == {False}
+    by_slot = [line for line in cut if line["tokenizer"] == "server:/slots"]
+    by_text = [line for line in cut if line["tokenizer"] == "server:/tokenize"]
+    assert len(by_slot) + len(by_text) == len(cut), [line["tokenizer"] for line in cut]
+    prompt, _cached, made = grown(server.counters(), before)
+    known = [line for line in lines if line["total_tokens"] is not None]
+    missed = made - tokens(known, "completion_tokens")
+    unknown = len(lines) - len(known)
     print(
-        f"{len(answered)} + {len(second)} answered, {len(cancelled)} cancelled: {unanswered} tokens, booked {estimated}"
+        f"{len(lines)} lines, {len(cut)} cut: {len(by_slot)} by slot, {len(by_text)} by text, "
+        f"{unknown} unknown; {missed} of {made} tokens not seen"
     )
+    assert tokens(lines, "prompt_tokens") >= prompt
+    assert 0 <= missed <= AFTER_A_HANG_UP * len(by_text)
+
+
+QUESTIONS = (
+    "Say hi.",
+    "What is 2+2? Answer with a number only.",
+    "Name three colours.",
+    "Who was Ada Lovelace?",
+)
+
+
+@pytest.mark.parametrize("protocol", ["chat", "messages"])
+async def test_its_tokenizer_counts_what_its_usage_says(server: Server, protocol: Protocol) -> None:
+    """The same replies, counted as if they had come without usage: prompts with their template, and answers."""
+    gate, finished = FixedGate(1), set()
+    client = GatewayClient(server.root, Secret(server.key), gate_for=lambda _model: gate, count_missing=True)
+
+    async def on_attempt(attempt: Attempt, text: str) -> None:
+        usage = (attempt.usage_source, attempt.prompt_tokens, attempt.completion_tokens)
+        finished.add(attempt.finish_class)
+        parsed = Parsed(text=text, finish_reason=attempt.finish_reason)
+        assert client._counting is not None
+        await client._counting.recount(asked, Outcome(parsed=parsed, whole=True), attempt)
+        assert usage == ("server", attempt.prompt_tokens, attempt.completion_tokens), text
+        assert attempt.usage_source == "local-tokenizer"
+        assert attempt.tokenizer is not None and attempt.tokenizer.endswith("server:/tokenize")
+
+    async with client:
+        for number, question in enumerate(QUESTIONS):
+            asked = call_of(
+                question,
+                model=MODEL,
+                protocol=protocol,
+                system="Be terse." if number % 2 else None,
+                params={"max_tokens": 40, "temperature": 0.0},
+            )
+            await client.send(asked, on_attempt=on_attempt)
+    assert finished == {"stop", "length"}
 
 
 BODIES: tuple[tuple[str, str, str, str | None, dict[str, Any] | bytes], ...] = (
