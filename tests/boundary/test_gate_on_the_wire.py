@@ -9,7 +9,8 @@ from collections import Counter
 
 import pytest
 
-from elometer.boundary.gate import AdaptiveGate, FixedGate
+from elometer.boundary.adaptive import AdaptiveGate
+from elometer.boundary.gate import FixedGate
 from elometer.core.attempt import Attempt, Call, Message
 from elometer.wire.client import GatewayClient
 

@@ -217,3 +217,37 @@ def test_nothing_goes_out_while_paused(place: Workspace) -> None:
     start = next(n for n, event in enumerate(order) if event.get("state") == "paused")
     end = next(n for n, event in enumerate(order) if event.get("state") == "running" and n > start)
     assert all(event["event"] == "control" for event in order[start:end])
+
+
+def test_a_cap_keeps_to_the_stricter_boundary_of_store_and_yaml(place: Workspace) -> None:
+    with gateway(latency=(0.2, 0.3)) as url:
+        spec = write_experiment(place, "capped", url, tasks=8)
+        spec.write_text(spec.read_text().replace("max_concurrency: 2", "max_concurrency: 6"))
+        store = place.home / "config" / "elometer" / "profiles.toml"
+        store.parent.mkdir(parents=True)
+        store.write_text(
+            '[keys.bt-eval]\nsource = "env:TAOTOKEN_API_KEY"\n[keys.bt-eval.boundary]\nmax_concurrency = 3\n'
+        )
+        folder = place.experiments / "capped"
+        process = place.start("run", spec, "--plain", TAOTOKEN_API_KEY=KEY)
+        wait_for(lambda: len(finals(folder)) > 1, process)
+        opened = lines(folder / "events.jsonl")[0]
+        assert (opened["max_concurrency"], opened["key_concurrency"]) == (3, 3)
+
+        def caps() -> list[int]:
+            return [event["limit"] for event in lines(folder / "events.jsonl") if event["event"] == "control"]
+
+        lowered = place.run("control", "capped", "cap", "2")
+        assert "cap 2" in lowered.stderr and "allows" not in lowered.stderr
+        wait_for(lambda: caps() == [2], process)
+        raised = place.run("control", "capped", "cap", "50")
+        assert "cap 3 (the key allows no more)" in raised.stderr
+        wait_for(lambda: caps() == [2, 3], process)
+        # What a hand writes into the file is held to the boundary too.
+        (folder / "control.json").write_text('{"state":"running","limit":6}')
+        wait_for(lambda: caps() == [2, 3, 3], process)
+        _out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+    gates = [event for event in lines(folder / "events.jsonl") if event["event"] == "gate_changed"]
+    assert max(event["in_flight"] for event in gates) == 3
+    assert {event["limit"] for event in gates} <= {1, 2, 3}

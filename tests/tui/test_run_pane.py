@@ -69,6 +69,23 @@ async def test_keys_write_the_desired_state(
         assert "asked for 5" in app.screen.query_one("#header", Lines).text()
 
 
+async def test_the_cap_ends_at_what_the_key_allows(
+    make_app: MakeApp, tmp_path: Path, stand_ins: StandIns
+) -> None:
+    folder = tui_story.write_story(tmp_path / "work" / "demo", until=4)
+    path = folder / "events.jsonl"
+    events = path.read_bytes()
+    assert events.count(b'"max_concurrency":4,') == 1
+    path.write_bytes(events.replace(b'"max_concurrency":4,', b'"max_concurrency":4,"key_concurrency":5,'))
+    app = make_app(folder)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        assert "(the key allows 5)" in app.screen.query_one("#header", Lines).text()
+        await pilot.press("plus", "plus", "plus")
+        await settle(pilot)
+        assert stand_ins.asked == [("limit", 5)]
+
+
 async def test_stop_asks_first(make_app: MakeApp, story_folder: Path, stand_ins: StandIns) -> None:
     app = make_app(story_folder)
     async with app.run_test(size=(80, 24)) as pilot:

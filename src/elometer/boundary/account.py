@@ -109,6 +109,11 @@ class KeyAccount:
         self.permits = grant.permits
         self.others = grant.others
 
+    @property
+    def most_permits(self) -> int | None:
+        """Calls that the key's boundary allows in flight, over all processes."""
+        return self._limits.permits
+
     def fits(self, tokens: int) -> bool:
         """True where that many further tokens are within today's budget, as far as this process knows."""
         return self.budget is None or self.spent + self._used + self.reserved + tokens <= self.budget

@@ -2,8 +2,8 @@
 
 A permit is held only while an attempt is on the wire. All calls share one not-before time, so that a refusal
 of one holds back all: freeing a place during a wait without it is worse than holding the place (simulated in
-tests/boundary/test_gate.py). `AdaptiveGate` finds the limit by itself: slow start, then additive growth and
-multiplicative cuts (AIMD); it reaches about 0.8 of the rate that a well-chosen `FixedGate` reaches.
+tests/boundary/test_gate.py). The limit is fixed here and found in `boundary.adaptive`. A wait that the
+server names is believed; our own, doubling one is for refusals that name none.
 
 Everything runs on one event loop; times are seconds of the injected clock.
 """
@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 
+from elometer.boundary.chance import LONGEST_CHANCE_WAIT_S
 from elometer.core.limits import GateClosed, GateStatus
 from elometer.core.text import gettext as _
 
@@ -26,6 +27,8 @@ Sleep = Callable[[float], Awaitable[None]]
 JITTER = 0.1  # waits are lengthened by up to this share, so that nobody comes back in step
 FIRST_WAIT_S = 0.5
 LONGEST_OWN_WAIT_S = 30.0
+# A shorter wait means "at once"; a server that says so and refuses again is given time all the same.
+AT_ONCE_S = 0.1
 HALF_OPEN_AFTER = 2  # refusals in a row, after which one probe goes at a time
 MOST_PATIENCE = 64  # clean rounds, at most, before one more place than the server allowed is tried
 
@@ -33,16 +36,17 @@ MOST_PATIENCE = 64  # clean rounds, at most, before one more place than the serv
 class GatePermit:
     """One place on the wire: an async context manager that waits for it and gives it back."""
 
-    __slots__ = ("_gate", "_retry", "_verdict", "sent")
+    __slots__ = ("_gate", "_light", "_retry", "_verdict", "sent")
 
     def __init__(self, gate: FixedGate, retry: bool) -> None:
         self._gate = gate
         self._retry = retry
         self._verdict: tuple[str, float | None, str] | None = None
+        self._light = False
         self.sent = 0.0
 
     async def __aenter__(self) -> GatePermit:
-        await self._gate._enter(self._retry)
+        self._light = await self._gate._enter(self._retry)
         self.sent = self._gate.clock()
         return self
 
@@ -50,11 +54,13 @@ class GatePermit:
         if self._verdict is not None:
             word, wait, why = self._verdict
             if word == "refused":
-                self._gate._refuse(self.sent, wait, why)
+                self._gate._refuse(self.sent, wait, why, light=self._light)
             else:
                 self._gate._leave(clean=None)
+        elif kind is None:
+            self._gate._leave(clean=self.sent, light=self._light)
         else:
-            self._gate._leave(clean=self.sent if kind is None else None)
+            self._gate._leave(clean=None)
 
     def refused(self, wait_seconds: float | None, *, why: str) -> None:
         """The server refused this attempt for load; see core.limits.Permit."""
@@ -89,12 +95,15 @@ class FixedGate:
         self._limit = float(limit)
         self._longest_wait_s = longest_wait_s
         self._in_flight = 0
-        self._retries: deque[asyncio.Future[None]] = deque()
-        self._fresh: deque[asyncio.Future[None]] = deque()
+        self._retries: deque[asyncio.Future[bool]] = deque()
+        self._fresh: deque[asyncio.Future[bool]] = deque()
         self._not_before = float("-inf")
         self._shut_until = float("-inf")
         self._why = ""
-        self._row = 0  # refusals in a row, of attempts sent after the last one that counted
+        # Refusals in a row, of attempts sent after the last one that counted; an answer ends the row.
+        self._row = 0
+        self._row_at = float("-inf")
+        self._heeding = False  # the last refusal named a short wait, and nobody went since
         self._last_cut = float("-inf")
         # How many places the server was seen to have; found from refusals for a missing place.
         self._ceiling = math.inf
@@ -142,17 +151,17 @@ class FixedGate:
 
     # -- entering and leaving --------------------------------------------------------------------------------
 
-    async def _enter(self, retry: bool) -> None:
+    async def _enter(self, retry: bool) -> bool:
+        """Wait for a place; True for the first after a named wait that finds most places empty."""
         self._raise_if_shut()
         if not self._retries and not self._fresh and self._may_admit():
-            self._in_flight += 1
-            return
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            return self._admit()
+        place: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         queue = self._retries if retry else self._fresh
         queue.append(place)
         self._pump()
         try:
-            await place
+            return await place
         except asyncio.CancelledError:
             if place.done() and not place.cancelled() and place.exception() is None:
                 # The place was given in the same turn in which the task was cancelled: it goes back.
@@ -162,11 +171,13 @@ class FixedGate:
             self._pump()
             raise
 
-    def _leave(self, *, clean: float | None) -> None:
+    def _leave(self, *, clean: float | None, light: bool = False) -> None:
         """An attempt left the wire; `clean` is when it was sent, where the server answered it well."""
         self._in_flight -= 1
         self._slot_missing = False
         if clean is not None:
+            if light:
+                self._learn(refused=False)
             self._slot_row = 0
             self._row = 0
             if self._ceiling < self._limit:
@@ -175,29 +186,39 @@ class FixedGate:
                 self._grow(clean)
         self._pump()
 
-    def _refuse(self, sent: float, wait: float | None, why: str) -> None:
+    def _refuse(self, sent: float, wait: float | None, why: str, *, light: bool) -> None:
         now = self.clock()
         self._in_flight -= 1
         self._why = why
         if wait == 0.0:
             self._miss_slot(now)
         else:
+            if light:
+                self._learn(refused=True)
             self._refuse_load(sent, wait, now)
         self._pump()
 
     def _refuse_load(self, sent: float, wait: float | None, now: float) -> None:
         """Too fast: nobody goes before the server's own moment, or before ours where it names none."""
-        if sent > self._last_cut:
-            self._cut()
+        if sent > self._last_cut and self._cut(sent):
             self._last_cut = now
+        if sent > self._row_at:
+            self._row_at = now
             self._row += 1
-        own = min(LONGEST_OWN_WAIT_S, FIRST_WAIT_S * 2.0 ** min(self._row, 6))
-        # A server that says "at once" and refuses again is given time all the same.
-        heeded = wait is not None and (wait >= FIRST_WAIT_S or self._row < HALF_OPEN_AFTER)
-        asked = wait if wait is not None and heeded else own
+        asked = wait if wait is not None and wait >= AT_ONCE_S else self._own_wait(wait)
+        self._heeding = asked == wait and asked <= LONGEST_CHANCE_WAIT_S
         if asked > self._longest_wait_s:
             self._shut(now + asked)
         self._hold_until(now + asked * (1.0 + JITTER * self._draw()))
+
+    def _own_wait(self, wait: float | None) -> float:
+        """Seconds where the server named none, or "at once"; they double with each refusal in a row."""
+        doubled = 2.0 ** min(self._row, 10)
+        if wait is None:
+            return min(LONGEST_OWN_WAIT_S, FIRST_WAIT_S * doubled)
+        return min(
+            LONGEST_OWN_WAIT_S, max(wait, wait if self._row < HALF_OPEN_AFTER else AT_ONCE_S * doubled)
+        )
 
     def _miss_slot(self, now: float) -> None:
         """Too many at once: the next goes when one of ours ends, and no more than the server took this time.
@@ -263,12 +284,17 @@ class FixedGate:
             return False
         return self._in_flight < (1 if self._row >= HALF_OPEN_AFTER else self._places())
 
+    def _admit(self) -> bool:
+        light = self._heeding and 2 * self._in_flight < self._places()
+        self._heeding = False
+        self._in_flight += 1
+        return light
+
     def _pump(self) -> None:
         while (self._retries or self._fresh) and self._may_admit():
             place = (self._retries or self._fresh).popleft()
             if not place.done():
-                self._in_flight += 1
-                place.set_result(None)
+                place.set_result(self._admit())
         if (self._retries or self._fresh) and self.clock() < self._not_before:
             if self._waker is None:
                 self._waker = asyncio.get_running_loop().create_task(self._wake())
@@ -287,58 +313,9 @@ class FixedGate:
     def _grow(self, sent: float) -> None:
         """A fixed gate does not grow."""
 
-    def _cut(self) -> None:
-        """A fixed gate is not cut."""
+    def _cut(self, sent: float) -> bool:
+        """Whether a refusal is a reason to admit fewer; a fixed gate only waits."""
+        return True
 
-
-class AdaptiveGate(FixedGate):
-    """Finds the limit between 1 and `limit_max` by itself.
-
-    It doubles per clean round until the first refusal, then grows by max(1, 5 %) per clean round in which at
-    least 80 % of the limit was in use. A refusal cuts the limit to 80 %, but only if the refused attempt was
-    sent after the last cut: one burst cuts once.
-    """
-
-    def __init__(
-        self,
-        limit_max: int,
-        clock: Clock = time.monotonic,
-        sleep: Sleep = asyncio.sleep,
-        *,
-        start: int = 8,
-        cut: float = 0.8,
-        growth: float = 0.05,
-        saturation: float = 0.8,
-        longest_wait_s: float = 120.0,
-        draw: Callable[[], float] = random.random,
-    ) -> None:
-        super().__init__(min(start, limit_max), clock, sleep, longest_wait_s=longest_wait_s, draw=draw)
-        self._limit_max = limit_max
-        self._cut_factor = cut
-        self._growth = growth
-        self._saturation = saturation
-        self._clean = 0
-        self._slow_start = True
-
-    def set_limit(self, limit: int) -> None:
-        """Change the highest limit; the present one follows downwards at once, upwards by growth."""
-        if limit < 1:
-            raise ValueError("a gate admits at least one attempt")
-        self._limit_max = limit
-        self._limit = min(self._limit, float(limit))
-        self._pump()
-
-    def _grow(self, sent: float) -> None:
-        if sent <= self._last_cut or self._in_flight + 1 < self._places() * self._saturation:
-            return
-        self._clean += 1
-        if self._clean < self._places():
-            return
-        self._clean = 0
-        step = self._limit if self._slow_start else max(1.0, self._growth * self._limit)
-        self._limit = min(float(self._limit_max), self._limit + step)
-
-    def _cut(self) -> None:
-        self._limit = max(1.0, self._limit * self._cut_factor)
-        self._clean = 0
-        self._slow_start = False
+    def _learn(self, *, refused: bool) -> None:
+        """A fixed gate draws nothing from attempts that found places empty."""

@@ -26,4 +26,6 @@ def control(identity: str, verb: str, number: int | None) -> None:
     folder = find_experiment(identity)
     asked = set_limit(folder, number) if number is not None else set_state(folder, STATES[verb])  # type: ignore[arg-type]
     cap = "" if asked.limit is None else _(", cap {n}").format(n=asked.limit)
+    if number is not None and asked.bound is not None and number > asked.bound:
+        cap += " " + _("(the key allows no more)")
     click.echo(_("Asked for: {state}{cap}").format(state=asked.state, cap=cap), err=True)

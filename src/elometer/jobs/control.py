@@ -10,17 +10,18 @@ import msgspec
 
 from elometer.core.errors import UsageError
 from elometer.core.text import gettext as _
-from elometer.jobs.watch import summarise
+from elometer.jobs.watch import StartWatch, summarise
 from elometer.runs import control
 from elometer.runs.folder import ExperimentFolder
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What control.json now asks for."""
+    """What control.json now asks for; `bound` is what the key's boundary allows in flight."""
 
     state: control.DesiredState
     limit: int | None
+    bound: int | None = None
 
 
 def set_state(folder: Path, state: Literal["running", "paused", "stopping"]) -> Asked:
@@ -29,16 +30,18 @@ def set_state(folder: Path, state: Literal["running", "paused", "stopping"]) -> 
 
 
 def set_limit(folder: Path, limit: int) -> Asked:
-    """Ask the running start to keep at most `limit` calls in flight (never above the key's boundary)."""
+    """Ask the running start to keep at most `limit` calls in flight, or what the key's boundary allows."""
     if limit < 1:
         raise UsageError(
             _("A cap of {limit} calls in flight would stop the start.").format(limit=limit),
             fix=_("Give 1 or more, or use 'pause'."),
         )
-    return _write(folder, limit=limit)
+    opened = StartWatch(folder).read_all().opened
+    bound = opened.key_concurrency if opened else None
+    return _write(folder, bound, limit=limit if bound is None else min(limit, bound))
 
 
-def _write(folder: Path, **changes: object) -> Asked:
+def _write(folder: Path, bound: int | None = None, **changes: object) -> Asked:
     summary = summarise(folder)
     if not summary.running:
         raise UsageError(
@@ -49,4 +52,4 @@ def _write(folder: Path, **changes: object) -> Asked:
     path = ExperimentFolder(folder).control
     desired = msgspec.structs.replace(control.read(path), **changes)
     control.write(path, desired)
-    return Asked(desired.state, desired.limit)
+    return Asked(desired.state, desired.limit, bound)

@@ -40,6 +40,7 @@ from elometer.wire.classes import ACCESS_CLASSES
 # Without a cap in the boundary: the founding text advises 4 or 8, never 32.
 DEFAULT_CONCURRENCY = 4
 SPARE_CONNECTIONS = 4
+MOST_CONNECTIONS = 1024  # of a key without a bound, whose cap may be raised while the start runs
 # What a view needs of a running stream; four times a second is as often as one looks.
 PROGRESS_EVERY_S = 0.25
 
@@ -157,7 +158,7 @@ async def _start(
             key,
             gate_for=gates,
             retry=RetryPolicy(infra=experiment.retry.infra, backoff=experiment.retry.backoff),
-            connections=limit + SPARE_CONNECTIONS,
+            connections=(boundary.max_concurrency or max(limit, MOST_CONNECTIONS)) + SPARE_CONNECTIONS,
             timeout=Timeouts() if seconds is None else Timeouts(total_s=seconds),
             seed_header=demo,
             chunk_every_s=PROGRESS_EVERY_S,

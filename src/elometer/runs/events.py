@@ -46,6 +46,8 @@ class StartOpened(Event, frozen=True, kw_only=True, tag="start_opened"):
     forced: tuple[str, ...] | None = None
     # Checks that warned before the start.
     warned: tuple[str, ...] = ()
+    # Calls in flight that the key's boundary allows: no cap goes above it.
+    key_concurrency: int | None = None
 
 
 class Restored(Event, frozen=True, kw_only=True, tag="restored"):

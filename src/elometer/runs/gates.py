@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from elometer.boundary.gate import AdaptiveGate, FixedGate
+from elometer.boundary.adaptive import AdaptiveGate
+from elometer.boundary.gate import FixedGate
 from elometer.core.clock import timestamp
 from elometer.core.limits import Gate
 from elometer.runs import events as ev

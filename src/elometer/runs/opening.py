@@ -54,6 +54,7 @@ def opening(
         blocks_done=len(done),
         forced=facts.forced,
         warned=facts.warned,
+        key_concurrency=account.most_permits,
     )
     for strategy, sums in past.booked.items():
         yield ev.Restored(

@@ -95,7 +95,7 @@ class Runner:
         self._failed: dict[Block, dict[tuple[str, int], Made]] = {}
         self._steering = Steering(
             control_file=folder.control,
-            cap=experiment.gateway.boundary.max_concurrency,
+            cap=account.most_permits,
             gates=gates,
             account=account,
             books=books,

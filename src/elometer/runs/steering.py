@@ -27,9 +27,9 @@ GAUGE_STEPS = 200
 class Steering:
     """Four looks a second at control.json, the account book and the gates.
 
-    `cap` is the boundary's: no wish lifts the cap above it. `on_wire` tells how many attempts are in flight,
-    `on_change` is called where more calls may go,
-    `on_resume` where the user lets a paused start go on, `on_tick` at each look.
+    `cap` is the key's boundary, the stricter of store and YAML: no wish lifts the cap above it. `on_wire`
+    tells how many attempts are in flight, `on_change` is called where more calls may go, `on_resume` where
+    the user lets a paused start go on, `on_tick` at each look.
     """
 
     control_file: Path

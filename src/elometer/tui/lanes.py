@@ -198,6 +198,9 @@ def _concurrency(state: RunState, cap_wanted: int | None) -> Line:
     text = " " + _("in flight {now}/{cap}").format(now=state.in_flight, cap=cap)
     if cap_wanted is not None and cap_wanted != cap:
         text += " " + _("(asked for {cap})").format(cap=cap_wanted)
+    bound = state.opened.key_concurrency if state.opened else None
+    if bound is not None and bound != cap:
+        text += " " + _("(the key allows {n})").format(n=bound)
     pieces: list[Piece] = [(text, "")]
     gate = state.gate
     if gate and gate.others and gate.permits is not None and not state.ended:

@@ -158,7 +158,13 @@ class RunPane(Pane):
     def action_cap(self, step: int) -> None:
         """Ask for one call in flight more or less."""
         session = self.session
-        now = session.cap_wanted or session.state.limit or 1
+        opened = session.state.opened
+        now = session.cap_wanted or session.state.limit or (opened.max_concurrency if opened else 1)
+        bound = opened.key_concurrency if opened else None
+        if step > 0 and bound is not None and now >= bound:
+            words = _("The key's boundary allows {n} calls in flight.").format(n=bound)
+            self.notify(words, timeout=3, markup=False)
+            return
         self.own_app.ask_limit(max(1, now + step))
 
     @work
