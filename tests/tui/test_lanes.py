@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from types import SimpleNamespace
 
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 import tui_story
 from tui_stand_ins import made_up_fit
 
+from elometer.core.clock import parse_timestamp
 from elometer.runs import events as ev
 from elometer.runs.exclusions import Exclusions
 from elometer.runs.result import Derived
@@ -81,7 +83,10 @@ def test_gate_line_appears_only_with_something_to_say() -> None:
         ],
         state,
     )
-    assert "gate closed for 0:12, 2 waiting: 429 parallel" in text(closed)
+    at = parse_timestamp(tui_story_at()).timestamp()
+    clock = datetime.fromtimestamp(at + 12).strftime("%H:%M:%S")
+    assert f"gate limit 3, 2 waiting, closed until {clock} (0:08): 429 parallel" in text(closed, at + 4)
+    assert "closed" not in text(closed, at + 13)
 
 
 def tui_story_at() -> str:

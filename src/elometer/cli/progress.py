@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from datetime import datetime
 
 from elometer.cli.outlet import Outlet
 from elometer.core.text import gettext as _
@@ -22,6 +23,7 @@ class PlainProgress:
         self._state = RunState()
         self._unfolded: list[ev.AnyEvent] = []
         self._next = 0.0
+        self._closed_until = 0.0
 
     @property
     def state(self) -> RunState:
@@ -55,6 +57,8 @@ class PlainProgress:
                 )
             case ev.Control() if event.why:
                 self._say(_("{state}: {why}").format(state=event.state, why=event.why))
+            case ev.GateChanged() if event.closed_for_s >= EVERY_S:
+                self._closed(event)
             case ev.StartEnded():
                 self._line()
                 self._say(
@@ -93,6 +97,16 @@ class PlainProgress:
             self._say(_("going on: {done} of {blocks} blocks are done").format(
                 done=event.blocks_done, blocks=event.blocks
             ))  # fmt: skip
+
+    def _closed(self, event: ev.GateChanged) -> None:
+        """Say that nothing goes out for a while, and why: silence would look like a start that hangs."""
+        until = self.state.gate_closed_until
+        if until is None or until <= self._closed_until + 1:
+            return
+        self._closed_until = until
+        words = _("gate closed until {clock}, {n} waiting: {why}")
+        clock = datetime.fromtimestamp(until).strftime("%H:%M:%S")
+        self._say(words.format(clock=clock, n=event.waiting, why=event.why))
 
     def _line(self) -> None:
         state = self.state

@@ -70,7 +70,8 @@ def _bend(bend: Curvature | None, rows: tuple[StrategyFit, ...], options: FitOpt
     else:
         verdict = _("no departure from the logarithm of tokens is resolved")
     return _(
-        "Bend: {value:+.1f} Elo per squared doubling [{low:+.1f}, {high:+.1f}], p = {p:.3f}: {verdict}."
+        "Bend: {value:+.1f} Elo per squared doubling [{low:+.1f}, {high:+.1f}], "
+        "one-sided p = {p:.3f}: {verdict}."
     ).format(value=bend.value, low=bend.low, high=bend.high, p=bend.p_diminishing, verdict=verdict)
 
 

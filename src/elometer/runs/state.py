@@ -133,6 +133,13 @@ class RunState:
             return None
         return (self.opened.spent_today + self.spent_tokens) / self.opened.budget_tokens
 
+    @property
+    def gate_closed_until(self) -> float | None:
+        """Seconds since 1970 at which the gate admits again, as of its last event; None where it was open."""
+        if self.gate is None or not self.gate.closed_for_s:
+            return None
+        return parse_timestamp(self.gate.at).timestamp() + self.gate.closed_for_s
+
     def tokens_per_second(self, now: float) -> float:
         """Tokens booked per second over the last few seconds before `now` (epoch seconds)."""
         since = now - RATE_WINDOW_S

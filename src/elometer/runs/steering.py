@@ -105,8 +105,12 @@ class Steering:
         self.books.emit(ev.Control(at=timestamp(), state=desired.state, limit=self.gates.cap))
 
     def _show_gates(self) -> None:
-        for number, change in enumerate(self.gates.changes(time.monotonic())):
-            shape = (change.limit, change.in_flight, change.closed_for_s > 0, change.why, *self._money())
+        now = time.monotonic()
+        for number, change in enumerate(self.gates.changes(now)):
+            closed: float = change.closed_for_s
+            # A long wait is told again where its end moves; a short one is over before anybody reads of it.
+            until = round(now + closed) if closed >= 1 else closed > 0
+            shape = (change.limit, change.in_flight, until, change.why, *self._money())
             if self._shown.get(number) != shape:
                 self._shown[number] = shape
                 self.books.emit(self._with_account(change))

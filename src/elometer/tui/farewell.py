@@ -30,9 +30,8 @@ def farewell(session: Session) -> str:
                 share=share(state.blocks_done / state.blocks if state.blocks else None),
             )
         )
-        lines.append(
-            _("  elometer watch {id}    elometer control {id} stop").format(id=state.opened.experiment_id)
-        )
+        name = state.opened.experiment_id
+        lines += [f"  elometer watch {name}", f"  elometer control {name} stop"]
     return "\n".join(lines)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from elometer.core.natural import natural_key
@@ -107,7 +108,7 @@ def _lane_row(lane: Lane, rates: LaneRates, ended: bool) -> Row:
 def header_lines(state: RunState, now: float, width: int, cap_wanted: int | None = None) -> list[Line]:
     """Progress, budget, concurrency and failures; then gate and strangers, when there is something to say."""
     lines = [_progress(state, now, width), _budget(state, width), _concurrency(state, cap_wanted)]
-    if gate := _gate(state):
+    if gate := _gate(state, now):
         lines.append(((gate, "warning"),))
     lines += _served(state)
     lines += _strangers(state)
@@ -125,7 +126,9 @@ def _progress(state: RunState, now: float, width: int) -> Line:
     if state.ended:
         words.append(_("took {time}").format(time=duration(_elapsed(state, now))))
     else:
-        words.append(_("ETA {time}").format(time=duration(remaining_seconds(state, now))))
+        # While nothing is sent, the time to go only says how long the pause was.
+        left = None if state.phase == "paused" else remaining_seconds(state, now)
+        words.append(_("ETA {time}").format(time=duration(left)))
         words.append(_("{rate} tok/s").format(rate=compact(state.tokens_per_second(now))))
     if width >= 76:
         words.append(_("{tokens} tokens").format(tokens=count(state.total_tokens)))
@@ -196,10 +199,10 @@ def gauge(spent: float, reserved: float, width: int) -> tuple[str, str]:
 def _concurrency(state: RunState, cap_wanted: int | None) -> Line:
     cap = state.limit or (state.opened.max_concurrency if state.opened else 0)
     text = " " + _("in flight {now}/{cap}").format(now=state.in_flight, cap=cap)
+    bound = state.opened.key_concurrency if state.opened else None
     if cap_wanted is not None and cap_wanted != cap:
         text += " " + _("(asked for {cap})").format(cap=cap_wanted)
-    bound = state.opened.key_concurrency if state.opened else None
-    if bound is not None and bound != cap:
+    elif bound is not None and bound != cap:
         text += " " + _("(the key allows {n})").format(n=bound)
     pieces: list[Piece] = [(text, "")]
     gate = state.gate
@@ -227,14 +230,16 @@ def _concurrency(state: RunState, cap_wanted: int | None) -> Line:
     return tuple(pieces)
 
 
-def _gate(state: RunState) -> str:
+def _gate(state: RunState, now: float) -> str:
+    """Why calls wait, and until when: a start whose calls all wait must not look like one that hangs."""
     gate = state.gate
     if state.ended or gate is None or not (gate.why or gate.closed_for_s):
         return ""
     text = _("gate limit {limit}, {n} waiting").format(limit=gate.limit, n=gate.waiting)
-    if gate.closed_for_s >= 1:
-        text = _("gate closed for {time}, {n} waiting").format(
-            time=duration(gate.closed_for_s), n=gate.waiting
+    until = state.gate_closed_until
+    if until is not None and gate.closed_for_s >= 1 and until > now:
+        text += ", " + _("closed until {clock} ({time})").format(
+            clock=datetime.fromtimestamp(until).strftime("%H:%M:%S"), time=duration(until - now)
         )
     return " " + text + (f": {gate.why}" if gate.why else "")
 
