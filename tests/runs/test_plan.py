@@ -15,8 +15,9 @@ import pytest
 from elometer.core.errors import UsageError
 from elometer.runs.costs import Estimate, PilotLine, from_pilot, from_table, read_token_table
 from elometer.runs.findings import lint
-from elometer.runs.plan import Plan, block_order, call_order, calls_per_block, make_plan
+from elometer.runs.plan import Plan, block_order, call_order, make_plan
 from elometer.runs.power import INTRA_TASK, detectable_delta_elo, score_sd
+from elometer.runs.sharing import calls_per_block
 from elometer.runs.spec import Experiment, load_experiment
 
 FOUNDING = Path(__file__).parents[1] / "fixtures" / "founding"
@@ -62,7 +63,7 @@ def test_the_calls_of_a_block(founding: Experiment) -> None:
         "sample_16": 16,
     }
     block = block_order(founding, tasks("a"))[0]
-    calls = [(strategy.name, sample) for strategy, sample in call_order(founding, block)]
+    calls = [(draw.owner.name, draw.sample) for draw in call_order(founding, block)]
     assert len(calls) == len(set(calls)) == 31
     for name, count in calls_per_block(founding).items():
         assert [sample for strategy, sample in calls if strategy == name] == list(range(1, count + 1))
@@ -74,9 +75,7 @@ def test_the_calls_of_a_block(founding: Experiment) -> None:
 
 def test_no_strategy_comes_first_more_often_than_by_chance(founding: Experiment) -> None:
     order = block_order(replace(founding, sampling=replace(founding.sampling, runs=500)), tasks("a", "b"))
-    places = [
-        [strategy.name for strategy, _ in call_order(founding, block)].index("sample_1") for block in order
-    ]
+    places = [[draw.owner.name for draw in call_order(founding, block)].index("sample_1") for block in order]
     # The mean of a uniform place among 31 is 15, its standard deviation about 8.9; 1000 blocks, 4 deviations.
     assert abs(np.mean(places) - 15) < 4 * 8.9 / math.sqrt(1000)
 

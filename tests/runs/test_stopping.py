@@ -188,6 +188,6 @@ def test_rounds_that_mean_nothing_are_refused(tmp_path: Path, agent: str) -> Non
 def test_places_count_rounds_up_and_every_place_has_its_own_name(tmp_path: Path) -> None:
     experiment = loaded(tmp_path, agent="strategies: [sample_2, rounds_4]")
     found = places(experiment, Block(0, "t", 1))
-    assert [place.round for place in found if place.strategy.name == "rounds_4"] == [1, 2, 3, 4]
-    assert [place.sample for place in found if place.strategy.name == "sample_2"] == [1, 2]
+    assert [place.draw.round for place in found if place.draw.owner.name == "rounds_4"] == [1, 2, 3, 4]
+    assert [place.draw.sample for place in found if place.draw.owner.name == "sample_2"] == [1, 2]
     assert len({place.call_id("e") for place in found}) == 6

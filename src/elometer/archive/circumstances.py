@@ -123,6 +123,7 @@ def describe(
         no_fit_because=no_fit_because,
         forced=start.opened.forced,
         warned=start.opened.warned,
+        sampling=asdict(experiment.sampling),
     )
 
 

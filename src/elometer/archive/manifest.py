@@ -71,6 +71,8 @@ class Manifest(msgspec.Struct, kw_only=True):
     forced: tuple[str, ...] | None = None
     # Checks that warned before the start.
     warned: tuple[str, ...] = ()
+    # How strategies share calls: plan, runs, pool_size.
+    sampling: dict[str, Any] = {}
     files: dict[str, FileEntry] = {}
 
 

@@ -90,6 +90,7 @@ def _circumstances(manifest: Manifest) -> list[str]:
         (_("key"), f"{key.get('label')}, {', '.join(key.get('fingerprints', []))}"),
         (_("boundary"), _boundary(key.get("boundary", {}))),
         (_("seed"), manifest.seeds.get("experiment")),
+        (_("sampling plan"), _plan(manifest)),
         (_("most calls at once"), f"{peak.get('of_this_start')} / {peak.get('limit')}"),
         (_("elometer"), manifest.versions.get("elometer")),
         (_("git commit"), _git(manifest)),
@@ -100,6 +101,16 @@ def _circumstances(manifest: Manifest) -> list[str]:
     if manifest.forced is not None:
         facts.append((_("started with --force past"), ", ".join(manifest.forced) or _("no failed check")))
     return [f"- {name}: {value}" for name, value in facts]
+
+
+def _plan(manifest: Manifest) -> str:
+    plan = manifest.sampling.get("plan", "independent")
+    if plan == "nested":
+        return _("nested: smaller strategies are the first part of larger ones; a call is paid once")
+    if plan == "pool":
+        text = _("pool of {n} draws per task-run; strategies meet on disjoint random subsets")
+        return text.format(n=manifest.sampling.get("pool_size"))
+    return _("independent: each strategy makes its own calls")
 
 
 def _boundary(boundary: dict[str, object]) -> str:
@@ -113,4 +124,9 @@ def _git(manifest: Manifest) -> str:
 
 
 def _check(manifest: Manifest) -> list[str]:
-    return ["```", "elometer archive audit .", "elometer ledger totals --founding .", FOUNDING_QUERY, "```"]
+    lines = ["```", "elometer archive audit .", "elometer ledger totals --founding .", FOUNDING_QUERY, "```"]
+    if manifest.sampling.get("plan", "independent") == "independent":
+        return lines
+    said = _("Calls are shared here: the ledger's own sums are what was spent, a call at its largest user.")
+    more = _("What each strategy is charged, as the table has it, is the same sum over one line per use:")
+    return [*lines, "", said + " " + more, "", "```", "elometer ledger export . --expand", "```"]

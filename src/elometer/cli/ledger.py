@@ -161,15 +161,24 @@ def add(source: Path | None, identity: str | None) -> None:
 @ledger.command(epilog="Example: elometer ledger export bt-eval-001 --format csv --output ledger.csv")
 @click.argument("identities", metavar="[ID|PATH]...", nargs=-1)
 @click.option("--format", "form", type=click.Choice(["jsonl", "csv"]), default="jsonl", show_default=True)
+@click.option(
+    "--expand",
+    is_flag=True,
+    help="A line per use: calls that strategies share are repeated with spent: false.",
+)
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="A file; stdout without it.")
-def export(identities: tuple[str, ...], form: Any, output: Path | None) -> None:
-    """Write ledgers as JSON Lines or CSV, every field of every line."""
+def export(identities: tuple[str, ...], form: Any, expand: bool, output: Path | None) -> None:
+    """Write ledgers as JSON Lines or CSV, every field of every line.
+
+    Under the sampling plans nested and pool a call is paid once and used by several strategies. With
+    --expand the founding jq over the output gives what each is charged, as elo_result.csv has it.
+    """
     from elometer.jobs.ledger import chosen
     from elometer.jobs.ledger import export as job
     from elometer.ledger.reader import BadLine
 
     bad: list[BadLine] = []
-    pieces = job(chosen(identities), form, bad)
+    pieces = job(chosen(identities), form, bad, expand=expand)
     if output is None:
         for piece in pieces:
             click.echo(piece, nl=False)

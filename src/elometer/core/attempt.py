@@ -62,10 +62,16 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     tool: str | None = None
     key_fp: str | None = None
     origin: str = "live"
+    used_by: tuple[str, ...] | None = None
+    use_share: tuple[float, ...] | None = None
 
 
 class Attempt(msgspec.Struct, kw_only=True):
-    """One HTTP try of a call, as one line of token_ledger.jsonl."""
+    """One HTTP try of a call, as one line of token_ledger.jsonl.
+
+    `strategy` owns the call. Where several strategies rest on it, `used_by` names them all and `use_share`
+    says what part of its tokens each is charged (null: the whole); both are null where only the owner does.
+    """
 
     experiment_id: str
     strategy: str | None
@@ -122,12 +128,14 @@ class Attempt(msgspec.Struct, kw_only=True):
     prompt_sha: str | None = None
     answer_sha: str | None = None
     tokenizer: str | None = None  # who counted, where the reply itself brought no usage
+    used_by: tuple[str, ...] | None = None
+    use_share: tuple[float, ...] | None = None
 
 
 # What a call's ledger lines take over from it as it stands.
 _LABELS = (
     *("experiment_id", "strategy", "task", "run", "run_id", "call_id", "phase", "sample", "round", "block"),
-    *("position", "profile", "tool", "key_fp", "origin", "stream"),
+    *("position", "profile", "tool", "key_fp", "origin", "stream", "used_by", "use_share"),
 )
 
 

@@ -19,6 +19,7 @@ from elometer.core.natural import natural_key
 from elometer.core.paths import workspace
 from elometer.core.text import gettext as _
 from elometer.jobs.places import LEDGER, ledgers
+from elometer.ledger.expand import uses
 from elometer.ledger.reader import BadLine, Reading, blocks, glued_records, last_lines
 from elometer.ledger.verify import Damage, field_faults, identity, sum_fault, verify
 from elometer.ledger.writer import JsonlWriter
@@ -132,13 +133,19 @@ def _identities(path: Path) -> set[str]:
 Format = Literal["jsonl", "csv"]
 
 
-def export(paths: Sequence[Path], form: Format, bad: list[BadLine]) -> Iterator[bytes]:
+def export(
+    paths: Sequence[Path], form: Format, bad: list[BadLine], *, expand: bool = False
+) -> Iterator[bytes]:
     """The records of the ledgers as JSON Lines (each as it was written) or CSV, in pieces.
+
+    With `expand` a call that several strategies rest on is a line for each of them (`ledger.expand.uses`).
 
     Unknown fields are kept. Damaged lines are left out and added to `bad`; whole records inside them are
     kept.
     """
-    return _jsonl(paths, bad) if form == "jsonl" else _csv(paths, bad)
+    if form == "csv":
+        return _csv(paths, bad, expand)
+    return _expanded(paths, bad) if expand else _jsonl(paths, bad)
 
 
 def _jsonl(paths: Sequence[Path], bad: list[BadLine]) -> Iterator[bytes]:
@@ -156,8 +163,19 @@ def _jsonl(paths: Sequence[Path], bad: list[BadLine]) -> Iterator[bytes]:
             yield b"".join(kept)
 
 
-def _csv(paths: Sequence[Path], bad: list[BadLine]) -> Iterator[bytes]:
+def _expanded(paths: Sequence[Path], bad: list[BadLine]) -> Iterator[bytes]:
+    encode = msgspec.json.Encoder().encode
+    for path in paths:
+        reading = Reading(path, Record)
+        for batch in reading.batches():
+            yield b"".join(encode(use) + b"\n" for record in batch for use in uses(record))
+        bad.extend(reading.bad)
+
+
+def _csv(paths: Sequence[Path], bad: list[BadLine], expand: bool) -> Iterator[bytes]:
     columns = list(Attempt.__struct_fields__)
+    if expand:
+        columns.append("spent")
     foreign: set[str] = set()
     for path in paths:
         for record in Reading(path, Record):
@@ -169,7 +187,11 @@ def _csv(paths: Sequence[Path], bad: list[BadLine]) -> Iterator[bytes]:
     for path in paths:
         reading = Reading(path, Record)
         for batch in reading.batches():
-            table.writerows({name: _cell(value) for name, value in record.items()} for record in batch)
+            table.writerows(
+                {name: _cell(value) for name, value in use.items()}
+                for record in batch
+                for use in (uses(record) if expand else (record,))
+            )
             yield buffer.getvalue().encode()
             buffer.seek(0)
             buffer.truncate()

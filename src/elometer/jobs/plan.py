@@ -13,7 +13,8 @@ from elometer.core.text import gettext as _
 from elometer.jobs.prepare import locate
 from elometer.runs.costs import Estimate, PilotLine, from_pilot, from_table, read_token_table
 from elometer.runs.findings import Finding, where
-from elometer.runs.plan import Plan, calls_per_block, make_plan
+from elometer.runs.plan import Plan, make_plan
+from elometer.runs.sharing import calls_per_block
 from elometer.runs.spec import Experiment, load_experiment
 from elometer.runs.tasks import Task, load_tasks, missing_tasks, read_tasks, tasks_path
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import chain, count, repeat
 from pathlib import Path
 from typing import Literal
 
@@ -17,20 +17,28 @@ Basis = Literal["total", "output", "uncached"]
 TaskRun = tuple[str, str, int]
 
 
+class _Line(Line, gc=False):
+    used_by: tuple[str, ...] | None = None
+    use_share: tuple[float, ...] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class TokenSums:
     """Token sums of one experiment; null strategies (judge, probe, canary) are in none of them.
 
+    A line that several strategies rest on counts for each of them, by its share where the line gives one.
+
     `charged` and `answered` are per (strategy, task, run), on the chosen basis, of lines whose phase is
     charged to the strategy; `answered` leaves out attempts that failed. `total` is what the founding sum
-    gives: `total_tokens` of all lines of a strategy, whatever the basis. `estimated` is the part of `total`
-    that no server counted, `unknown` the number of answered lines without a count, `calls` distinct calls.
+    gives (over the expanded ledger where lines are shared): `total_tokens` of all lines of a strategy,
+    whatever the basis. `estimated` is the part of `total` that no server counted, `unknown` the number of
+    answered lines without a count, `calls` distinct calls.
     `models` are the names that answered a strategy, `local` the strategies with answers that no server
     counted.
     """
 
-    charged: dict[TaskRun, int]
-    answered: dict[TaskRun, int]
+    charged: dict[TaskRun, float]
+    answered: dict[TaskRun, float]
     total: dict[str, int]
     estimated: dict[str, int]
     unknown: dict[str, int]
@@ -44,53 +52,61 @@ class RunningCharges:
     """Token sums of growing ledgers of one experiment; `update` reads only what is new."""
 
     def __init__(self, paths: Sequence[Path], basis: Basis = "total") -> None:
-        self._readings = [Reading(path, Line) for path in paths]
+        self._readings = [Reading(path, _Line) for path in paths]
         self._basis: Basis = basis
-        self._charged: dict[TaskRun, int] = defaultdict(int)
-        self._answered: dict[TaskRun, int] = defaultdict(int)
-        self._total: dict[str, int] = defaultdict(int)
-        self._estimated: dict[str, int] = defaultdict(int)
+        self._charged: dict[TaskRun, float] = defaultdict(int)
+        self._answered: dict[TaskRun, float] = defaultdict(int)
+        self._total: dict[str, float] = defaultdict(int)
+        self._estimated: dict[str, float] = defaultdict(int)
         self._unknown: dict[str, int] = defaultdict(int)
         self._call_ids: dict[str, set[str | int]] = defaultdict(set)
         self._models: dict[str, set[str]] = defaultdict(set)
         self._local: set[str] = set()
+        self._share: dict[str, float] = {}
         self._unnamed = count()
 
     def update(self) -> TokenSums:
         """The sums of all whole lines so far. Raises UsageError where a file is missing.
 
-        The dictionaries are those that the next update goes on filling.
+        The dictionaries by task-run are those that the next update goes on filling.
         """
         for line in chain.from_iterable(self._readings):
-            if line.strategy is not None:
+            if line.strategy is None:
+                continue
+            if line.used_by is None:
                 self._add(line, line.strategy)
+                continue
+            for name, share in zip(line.used_by, line.use_share or repeat(1), strict=False):
+                self._add(line, name, share)
         return TokenSums(
             charged=self._charged,
             answered=self._answered,
-            total=self._total,
-            estimated=self._estimated,
+            total={name: round(tokens) for name, tokens in self._total.items()},
+            estimated={name: round(tokens) for name, tokens in self._estimated.items()},
             unknown=self._unknown,
-            calls={name: len(ids) for name, ids in self._call_ids.items()},
+            calls={name: round(len(ids) * self._share.get(name, 1)) for name, ids in self._call_ids.items()},
             models=self._models,
             local=self._local,
             bad=[line for reading in self._readings for line in reading.bad],
         )
 
-    def _add(self, line: Line, name: str) -> None:
+    def _add(self, line: Line, name: str, share: float = 1) -> None:
         tokens, failed = line.total(), line.status in FAILED
-        self._total[name] += int(tokens or 0)
+        self._total[name] += int(tokens or 0) * share
         self._call_ids[name].add(next(self._unnamed) if line.call_id is None else line.call_id)
+        if share != 1:
+            self._share[name] = share
         if tokens is None:
             self._unknown[name] += not failed
         elif line.usage_source not in MEASURED:
-            self._estimated[name] += int(tokens)
+            self._estimated[name] += int(tokens) * share
             if not failed:
                 self._local.add(name)
         if line.model is not None and not failed:
             self._models[name].add(line.model)
         if line.phase in (None, *CHARGED_PHASES) and line.task is not None and isinstance(line.run, int):
             where = (name, line.task, line.run)
-            spent = int(tokens_on(line, self._basis) or 0)
+            spent = int(tokens_on(line, self._basis) or 0) * share
             self._charged[where] += spent
             self._answered[where] += 0 if failed else spent
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from msgspec.structs import replace
 
 from elometer.rating.records import Floats, PairRecord, RecordSet, natural_order, require_two_strategies
 
@@ -35,6 +36,29 @@ def pair_blocks(
         scored = {name: score for name, score in block.scores.items() if score is not None and score == score}
         for a, b in combinations(natural_order(scored), 2):
             records.append(_pair(experiment_id, block, a, b, scored[a], scored[b], tie_epsilon))
+    return records
+
+
+def pair_across_runs(
+    experiment_id: str, blocks: Iterable[BlockScores], runs: int, *, tie_epsilon: float = 0.0
+) -> list[PairRecord]:
+    """Like `pair_blocks`, each strategy's answer meeting the others' of the next run of the task.
+
+    Run r meets run r + 1, the last one (`runs`) meets run 1. With two runs or more the two answers share no
+    draw, and there are as many records as within runs. A pair is left out where either answer is missing.
+    """
+    kept = {(block.task, block.run): block for block in blocks}
+    names = natural_order({name for block in kept.values() for name in block.scores})
+    records = []
+    for (task, run), block in kept.items():
+        other = kept.get((task, run % runs + 1))
+        if other is None or other is block:
+            continue
+        for a, b in combinations(names, 2):
+            score_a, score_b = _score(block.scores.get(a)), _score(other.scores.get(b))
+            if score_a == score_a and score_b == score_b:
+                record = _pair(experiment_id, block, a, b, score_a, score_b, tie_epsilon)
+                records.append(replace(record, run_a=run, run_b=other.run))
     return records
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from elometer.core.errors import UsageError
 from elometer.core.text import gettext as _
 from elometer.core.text import ngettext
+from elometer.rating.marks import SHARED_MEASURED, has_marks, marked_columns, possible_shares, with_all_marks
 from elometer.rating.records import (
     FIRST,
     NO_BLOCK,
@@ -48,6 +49,22 @@ class Line(msgspec.Struct, gc=False):
     block: int | None = None
 
 
+class MarkedLine(Line, gc=False):
+    """A record that tells of which runs its answers are, what they share, or how redraws from a pool went."""
+
+    run_a: int | str | list[str] | None = None
+    run_b: int | str | list[str] | None = None
+    shared: int | None = None
+    share_a: float | None = None
+    share_b: float | None = None
+    score_a: float | None = None
+    score_b: float | None = None
+
+
+# What is looked for in the bytes, so that lines without it cost nothing.
+MARKS = (b'"run_b"', b'"shared"', b'"share_a"')
+
+
 class Codes(dict[Any, int]):
     """Numbers names in the order in which they come; looked up in C, filled here."""
 
@@ -62,6 +79,8 @@ class _OutcomeCodes(dict[Any, int]):
 
 
 _decode_objects = msgspec.json.Decoder(Line).decode_lines
+_decode_marked = msgspec.json.Decoder(MarkedLine).decode_lines
+_decode_marked_object = msgspec.json.Decoder(MarkedLine).decode
 _decode_arrays = msgspec.json.Decoder(tuple[str, str]).decode_lines
 _decode_object = msgspec.json.Decoder(Line).decode
 _decode_array = msgspec.json.Decoder(tuple[str, str]).decode
@@ -127,12 +146,13 @@ class RecordReader:
         try:
             if data[:FIRST_BYTES].lstrip()[:1] == b"[":
                 return _pairs_as_lines(_decode_arrays(data))
-            return _decode_objects(data)
+            return (_decode_marked if _is_marked(data) else _decode_objects)(data)
         except msgspec.MsgspecError:
             return self._decode_each(data, first_line)
 
     def _decode_each(self, data: bytes, first_line: int) -> list[Any]:
         rows: list[Any] = []
+        decode = _decode_marked_object if _is_marked(data) else _decode_object
         for number, text in enumerate(data.split(b"\n"), first_line + 1):
             text = text.strip()
             if not text:
@@ -141,7 +161,7 @@ class RecordReader:
                 if text[:1] == b"[":
                     rows.extend(_pairs_as_lines([_decode_array(text)]))
                 else:
-                    rows.append(_decode_object(text))
+                    rows.append(decode(text))
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 self._refuse(_("line {n}").format(n=number), str(error))
         return rows
@@ -164,12 +184,18 @@ class RecordReader:
         self._raise_first(faults, rows, name)
         derived = outcome == DERIVED
         outcome = np.where(derived, np.where(bare | (winner == a), FIRST, SECOND), outcome)
+        block = self._whole_numbers("block", rows, name)
+        run = self._whole_numbers("run", rows, name)
+        marks = marked_columns(rows, run, outcome) if has_marks(rows) else {}
+        if marks and not (possible := possible_shares(marks)).all():
+            self._refuse(name(int((~possible).argmax())), _("share_a and share_b are no shares of one"))
         self._chunks.append(
-            {
+            marks
+            | {
                 "experiment": column("experiment_id", self._experiments),
                 "task": column("task", self._tasks),
-                "run": self._whole_numbers("run", rows, name),
-                "block": self._whole_numbers("block", rows, name),
+                "run": run,
+                "block": block,
                 "first": np.where(bare, winner, a),
                 "second": np.where(bare, loser, b),
                 "outcome": outcome.astype(np.int8),
@@ -213,6 +239,7 @@ class RecordReader:
                 fix=_("Give a file with one pair record a line."),
             )
         if len(self._chunks) > 1:
+            with_all_marks(self._chunks)
             self._chunks = [
                 {name: np.concatenate([c[name] for c in self._chunks]) for name in self._chunks[0]}
             ]
@@ -236,7 +263,7 @@ class RecordReader:
         result = np.where(
             columns["outcome"] == TIE, TIE, np.where(swapped, 1 - columns["outcome"], columns["outcome"])
         )[known]
-        keys = (columns["experiment"][known], columns["task"][known], columns["run"][known])
+        keys = [columns[part][known] for part in ("experiment", "task", "run", "run_b") if part in columns]
         identity = np.lexsort((known, high, low, columns["block"][known], *keys))
         same = np.ones(max(len(known) - 1, 0), dtype=bool)
         for part in (high, low, columns["block"][known], *keys):
@@ -284,8 +311,11 @@ class RecordReader:
         strategy_place = places(names, strategies)
         task_place = places(tasks, task_names)
         task = task_place[columns["task"]]
-        runs, run = np.unique(columns["run"], return_inverse=True)
-        blocks, block_of = np.unique(task * len(runs) + run, return_inverse=True)
+        both_runs = np.concatenate([columns["run"], columns.get("run_b", columns["run"][:0])])
+        both_tasks = np.concatenate([task, task]) if "run_b" in columns else task
+        runs, run = np.unique(both_runs, return_inverse=True)
+        blocks, blocks_of = np.unique(both_tasks * len(runs) + run, return_inverse=True)
+        block_of, other_block = blocks_of[: len(task)], blocks_of[len(task) :]
         first, second = strategy_place[columns["first"]], strategy_place[columns["second"]]
         count = len(strategies)
         keys = (block_of * count + first) * count + second
@@ -293,9 +323,19 @@ class RecordReader:
         size = len(cells)
         outcome, weight = columns["outcome"], columns["weight"]
 
-        def weights_where(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+        def won(share: str, code: int) -> npt.NDArray[np.float64]:
+            if share in columns:
+                return sums(place, weight * columns[share], size)
+            mask = outcome == code
             return sums(place[mask], weight[mask], size)
 
+        across = None
+        tied: npt.NDArray[Any] = np.bincount(place[outcome == TIE], minlength=size)
+        if "run_b" in columns:
+            keys = np.union1d(block_of * count + first, other_block * count + second)
+            across = np.stack([keys // count, keys % count], axis=1)
+            tied = sums(place, columns["tied"], size)
+        shared = columns.get("shared", outcome[:0])
         experiments = [name for name in self._experiments if name is not None]
         return RecordSet(
             experiment_id=experiments[0] if experiments else None,
@@ -307,12 +347,15 @@ class RecordReader:
             cell_block=cells // (count * count),
             first=cells // count % count,
             second=cells % count,
-            first_wins=weights_where(outcome == FIRST),
-            second_wins=weights_where(outcome == SECOND),
-            ties=weights_where(outcome == TIE),
+            first_wins=won("share_a", FIRST),
+            second_wins=won("share_b", SECOND),
+            ties=won("tied", TIE),
             records=np.bincount(place, minlength=size),
-            tied_records=np.bincount(place[outcome == TIE], minlength=size),
+            tied_records=tied,
             notes=notes,
+            across_runs=across,
+            shared=int((shared != 0).sum()),
+            shared_measured=int((shared == SHARED_MEASURED).sum()),
         )
 
 
@@ -328,6 +371,10 @@ def _block_order(
     seen = np.full(size, np.iinfo(np.int64).max)
     np.minimum.at(seen, block_of, number if (number != NO_BLOCK).all() else np.arange(len(block_of)))
     return np.argsort(np.argsort(seen, kind="stable"), kind="stable")
+
+
+def _is_marked(data: bytes) -> bool:
+    return any(mark in data for mark in MARKS)
 
 
 def _pairs_as_lines(pairs: Iterable[tuple[str, str]]) -> list[Line]:

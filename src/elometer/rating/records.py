@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import UNSET, UnsetType
 
 from elometer.core.errors import UsageError
 from elometer.core.natural import natural_key
@@ -40,6 +41,11 @@ class PairRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     `winner` and `loser` are None in a tie. `orders` are the verdicts of a judge in both orders, None where a
     score decided. `weight` is the record's weight inside its task; weights never change the sample size.
+
+    The last fields are written only where they say something. `run_a` and `run_b`: the runs that the two
+    answers are of, where they differ (`run` is then the first one's). `shared`: how many calls both answers
+    rest on. `share_a`, `share_b`: how often each won in redraws from a pool, the rest being ties; then
+    `outcome` is who won more often, and the scores are means.
     """
 
     experiment_id: str
@@ -57,6 +63,11 @@ class PairRecord(msgspec.Struct, frozen=True, kw_only=True):
     inconsistent: bool | None = None
     weight: float = 1.0
     block: int | None = None
+    run_a: int | UnsetType = UNSET
+    run_b: int | UnsetType = UNSET
+    shared: int | UnsetType = UNSET
+    share_a: float | UnsetType = UNSET
+    share_b: float | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +105,12 @@ class RecordSet:
     second_wins: Floats
     ties: Floats
     records: Integers  # (C,) records in a cell, whatever their weights
-    tied_records: Integers  # (C,) those of them that are ties
+    tied_records: Floats | Integers  # (C,) those of them that are ties; in redraws the share of ties
     notes: tuple[tuple[str, str], ...] = ()  # (code, message) of what reading noticed
+    # Each (block, strategy) that stands in a record, where records join two runs; None where none does.
+    across_runs: Integers | None = None
+    shared: int = 0  # records whose two answers rest on the same draws
+    shared_measured: int = 0  # those of them with scores that are not known to be 0 or 1
 
     @classmethod
     def from_records(cls, records: Iterable[PairRecord]) -> RecordSet:
@@ -166,6 +181,8 @@ class RecordSet:
     @cached_property
     def counted(self) -> Integers:
         """(M, 2): each (block, strategy) that stands in a record, sorted."""
+        if self.across_runs is not None:
+            return self.across_runs
         count = len(self.strategies)
         keys = np.unique(
             np.concatenate([self.cell_block * count + self.first, self.cell_block * count + self.second])
@@ -206,10 +223,10 @@ class RecordSet:
         """(K,) records in which each strategy stands."""
         return self._per_strategy(self.records)
 
-    def _per_strategy(self, counts: Integers) -> Integers:
+    def _per_strategy(self, counts: Floats | Integers) -> Integers:
         size = len(self.strategies)
         both = np.bincount(self.first, counts, size) + np.bincount(self.second, counts, size)
-        return both.astype(np.int64)
+        return np.asarray(np.rint(both), dtype=np.int64)
 
     def restricted(self, blocks: npt.NDArray[np.bool_]) -> RecordSet:
         """The cells of the chosen blocks (U, bool), with the same strategies and tasks."""

@@ -10,8 +10,9 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from elometer.runs.graders import Grade, grade, grade_with, normalise
+from elometer.runs.graders import Grade, grade, grade_with, is_binary, normalise
 from elometer.runs.journal import Outcome, OutcomeName, Sample
+from elometer.runs.sharing import Key, rests_on
 from elometer.runs.spec import Experiment
 from elometer.runs.strategies import SampleAnswer, Strategy, sample_seed, select
 from elometer.runs.tasks import Task
@@ -25,14 +26,26 @@ class Grading:
         self._places = asyncio.Semaphore(at_once or os.cpu_count() or 1)
 
     async def settle(
+        self, task: Task, run: int, block: int, results: Mapping[Key, Sample | OutcomeName]
+    ) -> list[Outcome]:
+        """The outcomes of a block from what became of its calls, in the order of its strategies.
+
+        A call that several strategies rest on and that has no answer leaves each of them without an outcome.
+        """
+        waiting = []
+        for strategy in self._experiment.strategies:
+            samples, missing = _answers(rests_on(self._experiment, strategy), results)
+            waiting.append(self._settle(task, run, block, strategy, samples, missing))
+        return list(await asyncio.gather(*waiting))
+
+    async def _settle(
         self,
         task: Task,
         run: int,
         block: int,
         strategy: Strategy,
         samples: Mapping[int, Sample],
-        *,
-        missing: OutcomeName | None = None,
+        missing: OutcomeName | None,
     ) -> Outcome:
         """As `settle`."""
         prepared = _prepare(self._experiment, task, run, block, strategy, samples, missing)
@@ -42,6 +55,21 @@ class Grading:
             return prepared()
         async with self._places:
             return await asyncio.to_thread(prepared)
+
+
+def _answers(
+    keys: Mapping[int, Key], results: Mapping[Key, Sample | OutcomeName]
+) -> tuple[dict[int, Sample], OutcomeName | None]:
+    """The answers of some calls by number, and why one is not there."""
+    samples: dict[int, Sample] = {}
+    missing: OutcomeName | None = None
+    for number, key in keys.items():
+        result = results[key]
+        if isinstance(result, Sample):
+            samples[number] = result
+        else:
+            missing = result
+    return samples, missing
 
 
 def settle(
@@ -85,6 +113,7 @@ def _prepare(
         samples=len(samples),
         outcome=missing or "infra_error",
         score=None,
+        graded=None if is_binary(task.grader) else "score",
     )
     if missing is not None or len(samples) < strategy.calls:
         return unscored

@@ -10,8 +10,9 @@ from elometer.core.attempt import Attempt, Call, Message
 from elometer.runs.canary import canary_calls
 from elometer.runs.graders import without_thought
 from elometer.runs.plan import Block, block_order, call_order
+from elometer.runs.sharing import Draw, Key
 from elometer.runs.spec import Experiment
-from elometer.runs.strategies import Strategy, call_id, sample_seed
+from elometer.runs.strategies import call_id, sample_seed
 from elometer.runs.tasks import Task
 
 DEFAULT_MAX_TOKENS = 1024
@@ -47,33 +48,27 @@ class StartFacts:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a call stands: its block, strategy, sample or round (each from 1), and position in the block."""
+    """Where a call stands: its block, what it draws, and its position in the block."""
 
     block: Block
-    strategy: Strategy
-    sample: int
-    round: int
+    draw: Draw
     position: int
 
     @property
-    def number(self) -> int:
-        """The call's number within its strategy, from 1."""
-        return self.round if self.strategy.rounds > 1 else self.sample
+    def before(self) -> Key | None:
+        """The call whose answer this one revises; None for a first round."""
+        stock, sample, number = self.draw.key
+        return (stock, sample, number - 1) if number > 1 else None
 
     def call_id(self, experiment_id: str) -> str:
         """The name of the call, the same in every start."""
-        block = self.block
-        return call_id(experiment_id, block.task, block.run, self.strategy.name, self.round, self.sample)
+        block, (stock, sample, number) = self.block, self.draw.key
+        return call_id(experiment_id, block.task, block.run, stock, number, sample)
 
 
 def places(experiment: Experiment, block: Block) -> list[Place]:
-    """The calls of a block in the order in which they are queued; rounds of one strategy stand in order."""
-    return [
-        Place(block, strategy, 1, number, position)
-        if strategy.rounds > 1
-        else Place(block, strategy, number, 1, position)
-        for position, (strategy, number) in enumerate(call_order(experiment, block))
-    ]
+    """The calls of a block in the order in which they are queued; rounds of one answer stand in order."""
+    return [Place(block, draw, position) for position, draw in enumerate(call_order(experiment, block))]
 
 
 def turns(task: Task, last_answer: str | None) -> tuple[Message, ...]:
@@ -92,29 +87,31 @@ def call_at(
     experiment: Experiment, task: Task, place: Place, facts: StartFacts, last_answer: str | None = None
 ) -> Call:
     """The request at a place; `call_id` and seed depend on the experiment alone, never on the start."""
-    block, strategy = place.block, place.strategy
+    block, draw = place.block, place.draw
     return Call(
         call_id=place.call_id(experiment.experiment_id),
         experiment_id=experiment.experiment_id,
         run_id=facts.run_id,
-        strategy=strategy.name,
+        strategy=draw.owner.name,
         task=block.task,
         run=block.run,
-        phase="revise" if place.round > 1 else "sample",
+        phase="revise" if draw.round > 1 else "sample",
         model=experiment.agent.model,
         messages=turns(task, last_answer),
         protocol=experiment.agent.protocol,
         system=experiment.agent.system,
         params=experiment.agent.params,
-        seed=sample_seed(experiment.seed, block.task, block.run, strategy.name, place.sample, place.round),
-        sample=place.sample,
-        round=place.round,
+        seed=sample_seed(experiment.seed, block.task, block.run, *draw.key),
+        sample=draw.sample,
+        round=draw.round,
         block=block.index,
         position=place.position,
         profile=facts.profile,
         tool=facts.tool,
         key_fp=facts.key_fp,
         origin=facts.origin,
+        used_by=draw.used_by,
+        use_share=draw.use_share,
     )
 
 

@@ -42,6 +42,8 @@ class StartOpened(Event, frozen=True, kw_only=True, tag="start_opened"):
     seed: int = 0
     resumed: bool = False
     blocks_done: int = 0
+    # How strategies share calls; `calls_per_block` counts each call at its owner.
+    sampling_plan: str = "independent"
     # Failed checks that --force overruled; None where the start was not forced.
     forced: tuple[str, ...] | None = None
     # Checks that warned before the start.

@@ -12,14 +12,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec.structs import replace
+
 from elometer.core.errors import UsageError
 from elometer.core.natural import natural_key
 from elometer.core.text import gettext as _
 from elometer.rating.fit import elo_ratings
 from elometer.rating.options import FitOptions
-from elometer.rating.pairs import BlockScores, pair_blocks
 from elometer.rating.records import RecordSet
 from elometer.runs.journal import Outcome
+from elometer.runs.pairing import Pairing
 
 # Not made, rather than gone wrong: a later start makes them.
 UNFINISHED = frozenset({"cancelled", "budget_stop"})
@@ -109,9 +111,17 @@ class Exclusions:
 
 
 def exclusions(
-    outcomes: Iterable[Outcome], names: Sequence[str], options: FitOptions, *, tie_epsilon: float = 0.0
+    outcomes: Iterable[Outcome],
+    names: Sequence[str],
+    options: FitOptions,
+    *,
+    pairing: Pairing | None = None,
 ) -> Exclusions:
-    """The account of what is excluded among the outcomes of the strategies `names` (those in the fit)."""
+    """The account of what is excluded among the outcomes of the strategies `names` (those in the fit).
+
+    Where strategies share draws one error excludes several of them: no test of alike rates then holds.
+    """
+    pairing = pairing or Pairing.within_runs(options.experiment_id, names)
     kept = [item for item in outcomes if item.strategy in set(names)]
     blocks = Counter(item.strategy for item in kept)
     errors: dict[str, Counter[str]] = {}
@@ -126,7 +136,7 @@ def exclusions(
     ordered = sorted(blocks, key=natural_key)
     failed = [sum(errors.get(name, Counter()).values()) for name in ordered]
     tried = [blocks[name] - unfinished[name] for name in ordered]
-    test, p = rates_differ(failed, tried)
+    test, p = rates_differ(failed, tried) if pairing.plan == "independent" else ("", None)
     left_out = bool(errors or unfinished)
     return Exclusions(
         errors={name: dict(errors[name]) for name in ordered if name in errors},
@@ -134,22 +144,18 @@ def exclusions(
         blocks={name: blocks[name] for name in ordered},
         test=test,
         p=p,
-        if_won=_elo_with(kept, math.inf, options, tie_epsilon) if left_out else {},
-        if_lost=_elo_with(kept, -math.inf, options, tie_epsilon) if left_out else {},
+        if_won=_elo_with(kept, math.inf, options, pairing) if left_out else {},
+        if_lost=_elo_with(kept, -math.inf, options, pairing) if left_out else {},
     )
 
 
 def _elo_with(
-    outcomes: Sequence[Outcome], score: float, options: FitOptions, tie_epsilon: float
+    outcomes: Sequence[Outcome], score: float, options: FitOptions, pairing: Pairing
 ) -> dict[str, float | None]:
-    """Elo with every excluded answer scored so; two of them in one block tie."""
-    blocks: dict[tuple[str, int], BlockScores] = {}
-    for item in sorted(outcomes, key=lambda one: (natural_key(one.task), one.run, natural_key(one.strategy))):
-        block = blocks.setdefault((item.task, item.run), BlockScores(item.task, item.run, item.block, {}))
-        block.scores[item.strategy] = item.score if item.counted else score
-    records = pair_blocks(options.experiment_id or "", blocks.values(), tie_epsilon=tie_epsilon)
+    """Elo with every excluded answer scored so; two of them that meet tie."""
+    filled = [one if one.counted else replace(one, outcome="ok", score=score) for one in outcomes]
     try:
-        return elo_ratings(RecordSet.from_records(records), options)
+        return elo_ratings(RecordSet.from_records(pairing.records(filled)), options)
     except UsageError:
         return {}
 

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from elometer.core.errors import UsageError
-from elometer.core.natural import natural_key
 from elometer.core.text import gettext as _
 from elometer.rating.fit import FitResult, fit
 from elometer.rating.options import FitOptions
-from elometer.rating.pairs import BlockScores, pair_blocks
 from elometer.rating.records import RecordSet
 from elometer.rating.student import two_sided
 from elometer.runs.journal import Outcome
+from elometer.runs.pairing import Pairing
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,33 +71,28 @@ class Halves:
 
 
 def halves(
-    outcomes: Iterable[Outcome], names: Sequence[str], options: FitOptions, *, tie_epsilon: float = 0.0
+    outcomes: Iterable[Outcome],
+    names: Sequence[str],
+    options: FitOptions,
+    *,
+    pairing: Pairing | None = None,
 ) -> Halves:
     """Fit the first and the second half of the blocks apart and compare.
 
     The two halves share tasks, whose effects are in both, so treating them as independent makes the interval
     too wide rather than too narrow. It is widened for the number of strategies (Bonferroni).
     """
-    blocks: dict[int, BlockScores] = {}
-    for item in sorted(outcomes, key=lambda one: natural_key(one.strategy)):
-        if item.strategy in set(names):
-            block = blocks.setdefault(item.block, BlockScores(item.task, item.run, item.block, {}))
-            block.scores[item.strategy] = item.score if item.counted else None
-    ordered = [blocks[number] for number in sorted(blocks)]
-    middle = len(ordered) // 2
-    parts = ordered[:middle], ordered[middle:]
-    sizes = (len(parts[0]), len(parts[1]))
+    pairing = pairing or Pairing.within_runs(options.experiment_id, names)
+    kept = [one for one in outcomes if one.strategy in set(names)]
+    ordered = sorted({one.block for one in kept})
+    first_half = set(ordered[: len(ordered) // 2])
+    sizes = (len(first_half), len(ordered) - len(first_half))
+    parts = (
+        [one for one in kept if one.block in first_half],
+        [one for one in kept if one.block not in first_half],
+    )
     try:
-        first, second = (
-            fit(
-                RecordSet.from_records(
-                    pair_blocks(options.experiment_id or "", part, tie_epsilon=tie_epsilon)
-                ),
-                None,
-                options,
-            )
-            for part in parts
-        )
+        first, second = (fit(RecordSet.from_records(pairing.records(part)), None, options) for part in parts)
     except UsageError:
         return Halves(blocks=sizes, reason=_("too few comparisons in one of them"))
     shared = [

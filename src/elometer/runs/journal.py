@@ -49,6 +49,7 @@ class Outcome(msgspec.Struct, kw_only=True):
     """What became of a strategy in a block.
 
     `score` is None where nothing can be compared; then the pair is left out. `sample` is the chosen one.
+    `graded` is None where the task's grader can give 0 and 1 only.
     """
 
     experiment_id: str
@@ -66,6 +67,7 @@ class Outcome(msgspec.Struct, kw_only=True):
     isolation: str = ""
     run_id: str = ""
     timestamp: str = ""
+    graded: Literal["score"] | None = None
 
     @property
     def counted(self) -> bool:

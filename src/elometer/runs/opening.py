@@ -11,6 +11,7 @@ from elometer.runs.calls import StartFacts
 from elometer.runs.journal import COUNTED, Outcome
 from elometer.runs.plan import Block
 from elometer.runs.resume import Past
+from elometer.runs.sharing import calls_per_block
 from elometer.runs.spec import Experiment
 
 # A grader that crashes will crash again on the same answer: only a new grader changes this outcome.
@@ -43,7 +44,8 @@ def opening(
         tasks=len({block.task for block in order}),
         runs=experiment.sampling.runs,
         blocks=len(order),
-        calls_per_block={item.name: item.calls for item in strategies},
+        calls_per_block=calls_per_block(experiment),
+        sampling_plan=experiment.sampling.plan,
         max_concurrency=cap,
         budget_tokens=account.budget,
         spent_today=account.spent,

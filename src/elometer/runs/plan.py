@@ -12,7 +12,8 @@ from elometer.core.text import gettext as _
 from elometer.runs.costs import Estimate
 from elometer.runs.findings import Finding, lint, where
 from elometer.runs.power import detectable_delta_elo
-from elometer.runs.spec import Experiment, Strategy
+from elometer.runs.sharing import Draw, calls_per_block, draws
+from elometer.runs.spec import Experiment
 from elometer.runs.tasks import Task
 
 FEWEST_TASKS = 10
@@ -41,24 +42,28 @@ def block_order(experiment: Experiment, tasks: Sequence[Task]) -> list[Block]:
     return [Block(index, task, run) for index, (task, run) in enumerate(places)]
 
 
-def call_order(experiment: Experiment, block: Block) -> list[tuple[Strategy, int]]:
-    """The calls of a block as (strategy, number from 1): a sample's number, or a round's.
+def call_order(experiment: Experiment, block: Block) -> list[Draw]:
+    """The calls of a block in the order in which they are queued; a round stands after the one before it.
 
-    Each strategy's calls are spread evenly over the block from a seeded random offset, so that a drift of
-    the server within the block meets all strategies alike.
+    The answers of a stock, and its rounds, are spread evenly over the block from a seeded random offset, so
+    that a drift of the server within the block meets all strategies alike.
     """
-    calls = []
-    for strategy in experiment.strategies:
-        offset = _draw(experiment.seed, "call", block.task, block.run, strategy.name)
-        for number in range(1, strategy.calls + 1):
-            calls.append(((number - 1 + offset) / strategy.calls, strategy.name, number, strategy))
-    calls.sort(key=lambda call: call[:3])
-    return [(strategy, number) for _place, _name, number, strategy in calls]
+    asked = draws(experiment)
+    samples: dict[str, int] = {}
+    rounds: dict[str, int] = {}
+    for stock, sample, number in (draw.key for draw in asked):
+        samples[stock] = max(samples.get(stock, 1), sample)
+        rounds[stock] = max(rounds.get(stock, 1), number)
+    offsets = {name: _draw(experiment.seed, "call", block.task, block.run, name) for name in samples}
 
+    def place(draw: Draw) -> tuple[float, str, int, int]:
+        stock, sample, number = draw.key
+        size = rounds[stock] if number > 1 else samples[stock]
+        if sample == number == 1:  # both an answer and the beginning of the rounds
+            size = max(samples[stock], rounds[stock])
+        return (sample + number - 2 + offsets[stock]) / size, stock, sample, number
 
-def calls_per_block(experiment: Experiment) -> dict[str, int]:
-    """How many calls each strategy makes in a block."""
-    return {strategy.name: strategy.calls for strategy in experiment.strategies}
+    return sorted(asked, key=place)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,9 @@ import msgspec
 
 from elometer.core.atomic import replace_file
 from elometer.core.errors import UsageError
-from elometer.core.natural import natural_key
 from elometer.core.text import gettext as _
 from elometer.ledger.charged import TokenSums, token_sums
 from elometer.rating.fit import FitOptions, FitResult, TokenUse, csv_text, fit, fit_json, text_table
-from elometer.rating.pairs import BlockScores, pair_blocks
 from elometer.rating.records import PairRecord, RecordSet
 from elometer.rating.result import FitWarning
 from elometer.runs.ceilings import Ceiling, ceilings, csv_rows, mean_scores
@@ -25,10 +23,9 @@ from elometer.runs.folder import ExperimentFolder
 from elometer.runs.halves import Halves, halves
 from elometer.runs.journal import Outcome, latest_outcomes
 from elometer.runs.observed import Observed, observe
+from elometer.runs.pairing import Pairing
 from elometer.runs.served import accepted_names
 from elometer.runs.spec import Experiment
-
-Blocks = dict[tuple[str, int], BlockScores]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +87,10 @@ def _with_remarks(
 ) -> Derived:
     assert derived.fit is not None
     names = [one.name for one in experiment.contestants]
-    options, epsilon = fit_options(experiment), experiment.eval.tie_epsilon
+    options, pairing = fit_options(experiment), Pairing.of(experiment)
     remarks = Remarks(
-        exclusions=exclusions(outcomes.values(), names, options, tie_epsilon=epsilon),
-        halves=halves(outcomes.values(), names, options, tie_epsilon=epsilon)
+        exclusions=exclusions(outcomes.values(), names, options, pairing=pairing),
+        halves=halves(outcomes.values(), names, options, pairing=pairing)
         if experiment.schedule.half_check
         else None,
         observed=observe(folder.ledger, accepted_names(experiment, folder)),
@@ -165,22 +162,7 @@ def _document(derived: Derived, fitted: FitResult) -> dict[str, Any]:
 
 def pair_outcomes(experiment: Experiment, outcomes: dict[tuple[str, int, str], Outcome]) -> list[PairRecord]:
     """One record per pair of strategies per block, in an order that depends on the outcomes alone."""
-    ordered = sorted(
-        outcomes.values(), key=lambda one: (natural_key(one.task), one.run, natural_key(one.strategy))
-    )
-    blocks: Blocks = {}
-    names = {item.name for item in experiment.contestants}
-    for outcome in ordered:
-        if outcome.strategy in names:
-            score_block(blocks, outcome)
-    return pair_blocks(experiment.experiment_id, blocks.values(), tie_epsilon=experiment.eval.tie_epsilon)
-
-
-def score_block(blocks: Blocks, outcome: Outcome) -> None:
-    """Enter an outcome into the scores of its block; one that does not count excludes its strategy there."""
-    place = (outcome.task, outcome.run)
-    block = blocks.setdefault(place, BlockScores(outcome.task, outcome.run, outcome.block, {}))
-    block.scores[outcome.strategy] = outcome.score if outcome.counted else None
+    return Pairing.of(experiment).records(outcomes.values())
 
 
 def token_use(sums: TokenSums) -> TokenUse:

@@ -34,6 +34,7 @@ from elometer.runs.opening import SETTLED, block_ended, finished, opening
 from elometer.runs.plan import Block, block_order
 from elometer.runs.resume import Past
 from elometer.runs.served import ServedNames, frozen_names
+from elometer.runs.sharing import Key, draws
 from elometer.runs.spec import Experiment
 from elometer.runs.steering import Steering
 from elometer.runs.stopping import REASON, Looks, halfwidth_now, narrow_enough, spent_enough, too_late
@@ -92,7 +93,7 @@ class Runner:
         self.course.tokens = sum(one.prompt_tokens + one.completion_tokens for one in past.booked.values())
         self._looks = Looks(experiment.stop.looks, len(self.order), len(complete))
         self._looking = asyncio.Lock()
-        self._failed: dict[Block, dict[tuple[str, int], Made]] = {}
+        self._failed: dict[Block, dict[Key, Made]] = {}
         self._steering = Steering(
             control_file=folder.control,
             cap=account.most_permits,
@@ -265,20 +266,19 @@ class Runner:
     def _expected_block(self) -> int:
         """The 90th percentile of tokens of finished blocks; before the first by the mean of calls so far."""
         if not self._block_tokens:
-            return self.course.expected(sum(one.calls for one in self.experiment.agent.strategies))
+            return self.course.expected(len(draws(self.experiment)))
         ordered = sorted(self._block_tokens)
         return ordered[min(len(ordered) - 1, math.ceil(0.9 * len(ordered)) - 1)]
 
     async def _block(self, block: Block, *, again: bool) -> None:
         self.books.emit(ev.BlockAdmitted(at=timestamp(), block=block.index, task=block.task, run=block.run))
-        made: dict[tuple[str, int], Made] = {}
+        made: dict[Key, Made] = {}
         async with asyncio.TaskGroup() as group:
             for place in places(self.experiment, block):
-                name = place.strategy.name
-                before = made.get((name, place.round - 1)) if place.round > 1 else None
+                before = made[place.before] if place.before else None
                 identity = place.call_id(self.experiment.experiment_id)
                 task = group.create_task(self._answer(place, before))
-                made[name, place.number] = self.course.tasks[identity] = task
+                made[place.draw.key] = self.course.tasks[identity] = task
                 task.add_done_callback(partial(self._forget, identity))
         if not again and self._may_pass(block, made):
             self._failed[block] = made
@@ -288,7 +288,7 @@ class Runner:
         self.course.block_tokens.pop(block.index, None)
         self.course.room.set()
 
-    def _may_pass(self, block: Block, made: dict[tuple[str, int], Made]) -> bool:
+    def _may_pass(self, block: Block, made: dict[Key, Made]) -> bool:
         """Whether a block lacks calls that are worth another try; its answers are then kept for it."""
         names = (place.call_id(self.experiment.experiment_id) for place in places(self.experiment, block))
         if self.course.ending is not None or self.course.passing.isdisjoint(names):
@@ -298,7 +298,7 @@ class Runner:
                 self.past.answers[result.call_id] = result
         return True
 
-    async def _close(self, block: Block, made: dict[tuple[str, int], Made]) -> None:
+    async def _close(self, block: Block, made: dict[Key, Made]) -> None:
         """Settle a block for this start."""
         complete = await self._settle(block, made)
         self.course.open_ends += not complete
@@ -320,25 +320,11 @@ class Runner:
             return last
         return await self.asking.answer(self._call(place, last.text))
 
-    async def _settle(self, block: Block, made: dict[tuple[str, int], Made]) -> bool:
+    async def _settle(self, block: Block, made: dict[Key, Made]) -> bool:
         """Bring the outcomes of a block to the disk; True where no later start has to come back to it."""
-        waiting = []
-        task = self.tasks[block.task]
-        tokens = 0
-        for strategy in self.experiment.agent.strategies:
-            samples: dict[int, Sample] = {}
-            missing: OutcomeName | None = None
-            for number in range(1, strategy.calls + 1):
-                result = _result(made[strategy.name, number])
-                if isinstance(result, Sample):
-                    samples[number] = result
-                    tokens += result.attempt.total_tokens or 0
-                else:
-                    missing = result
-            waiting.append(
-                self._grading.settle(task, block.run, block.index, strategy, samples, missing=missing)
-            )
-        outcomes = await asyncio.gather(*waiting)
+        results = {key: _result(one) for key, one in made.items()}
+        tokens = sum(one.attempt.total_tokens or 0 for one in results.values() if isinstance(one, Sample))
+        outcomes = await self._grading.settle(self.tasks[block.task], block.run, block.index, results)
         for outcome in outcomes:
             outcome.run_id, outcome.timestamp = self.facts.run_id, timestamp()
         if tokens:

@@ -11,6 +11,7 @@ from elometer.core.limits import Boundary
 from elometer.core.natural import natural_key
 from elometer.core.text import gettext as _
 from elometer.core.urls import url_fault
+from elometer.runs.sharing import margins_decide
 from elometer.runs.spec import (
     Agent,
     AgentLimits,
@@ -57,7 +58,7 @@ def build_experiment(path: Path) -> Experiment:
     agent = _agent(top, agent_data, gateway.boundary)
     experiment_id = data["experiment_id"]
     seed = data.get("seed")
-    return Experiment(
+    experiment = Experiment(
         experiment_id=experiment_id,
         gateway=gateway,
         agent=agent,
@@ -73,6 +74,8 @@ def build_experiment(path: Path) -> Experiment:
         source=path,
         lines=top.document.key_lines,
     )
+    _plan_fits(top, experiment)
+    return experiment
 
 
 def _fault(top: Value, key: str, message: str, fix: str, value: object = None) -> SpecError:
@@ -279,3 +282,12 @@ def _anchor(top: Value, named: str | None, strategies: tuple[Strategy, ...]) -> 
         message = _("eval.elo_anchor is none of the strategies in the fit.")
         raise _fault(top, "eval.elo_anchor", message, suggestion(named, names), named)
     return named
+
+
+def _plan_fits(top: Value, experiment: Experiment) -> None:
+    """Whether strategies that share draws can be compared without bias as the file asks."""
+    sampling = experiment.sampling
+    if sampling.plan == "nested" and sampling.runs < 2 and not margins_decide(experiment):
+        message = _("nested with this pairing needs two runs: answers that share draws may not meet.")
+        fix = _("Set sampling.runs: 2 or more, or ties: half and aggregation: pooled, or another plan.")
+        raise _fault(top, "sampling.runs", message, fix, sampling.runs)

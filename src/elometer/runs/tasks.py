@@ -16,7 +16,7 @@ from elometer.core.attempt import Message
 from elometer.core.errors import SpecError
 from elometer.core.text import gettext as _
 from elometer.runs.attachments import listed_files, own_files, refuse_misplaced, surrounded
-from elometer.runs.graders import Extract, GraderSpec, has_canonical_answer
+from elometer.runs.graders import Extract, GraderSpec, has_canonical_answer, is_binary
 from elometer.runs.graders.read import GraderFault, read_extract, read_grader
 from elometer.runs.spec import Experiment
 from elometer.runs.spec_read import suggestion
@@ -104,6 +104,7 @@ def load_tasks(experiment: Experiment, folder: Path) -> list[Task]:
         )
     chosen = [task for task in tasks if any(_matches(task.id, name) for name in experiment.eval.tasks)]
     _check_selection(experiment, chosen, path)
+    _check_plan(experiment, chosen, path)
     return chosen
 
 
@@ -139,6 +140,20 @@ def _check_selection(experiment: Experiment, tasks: list[Task], path: Path) -> N
                     ).format(file=path, line=task.line, grader=task.grader.type),
                     fix=_("Give the task an extract pattern, or set select: first or random."),
                 )
+
+
+def _check_plan(experiment: Experiment, tasks: list[Task], path: Path) -> None:
+    """Scores between 0 and 1 and answers that share draws: only answers of two runs may meet."""
+    if experiment.sampling.plan != "nested" or experiment.sampling.runs > 1:
+        return
+    for task in tasks:
+        if not is_binary(task.grader):
+            message = _("Task {task} may score other than 0 or 1: nested then needs two runs to compare.")
+            raise SpecError(
+                message.format(task=task.id),
+                evidence=f"{path}:{task.line}: grader: {task.grader.type}",
+                fix=_("Set sampling.runs: 2 or more, or sampling.plan: pool or independent."),
+            )
 
 
 def read_tasks(path: Path) -> list[Task]:

@@ -6,7 +6,14 @@
 
 from __future__ import annotations
 
-from elometer.runs.graders.grade import extract, grade, grade_with, has_canonical_answer, normalise
+from elometer.runs.graders.grade import (
+    extract,
+    grade,
+    grade_with,
+    has_canonical_answer,
+    is_binary,
+    normalise,
+)
 from elometer.runs.graders.kinds import NO_ANSWER_SCORE, Grade, GraderSpec
 from elometer.runs.graders.read import GRADERS, Extract, without_thought
 
@@ -20,6 +27,7 @@ __all__ = [
     "grade",
     "grade_with",
     "has_canonical_answer",
+    "is_binary",
     "normalise",
     "without_thought",
 ]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from elometer.runs.graders.kinds import Grade, GraderSpec
+from elometer.runs.graders.kinds import Choice, Closeness, Contains, Exact, Grade, GraderSpec, Numeric, Regex
 from elometer.runs.graders.patterns import PatternTimeout
 from elometer.runs.graders.read import Extract, without_thought
+
+_BINARY = (Exact, Numeric, Regex, Choice, Contains)
 
 
 class Gradable(Protocol):
@@ -24,6 +26,11 @@ class Gradable(Protocol):
 def has_canonical_answer(task: Gradable) -> bool:
     """True where answers of several samples can be compared, so that a majority vote means something."""
     return task.extract is not None or task.grader.canonical
+
+
+def is_binary(grader: GraderSpec) -> bool:
+    """True where a grader can give 0 and 1 only; what a user's code may give nobody knows."""
+    return isinstance(grader, _BINARY) and not isinstance(grader, Closeness)
 
 
 def _find(task: Gradable, text: str) -> str | None:

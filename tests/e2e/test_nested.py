@@ -1,0 +1,198 @@
+"""Sampling plans that share calls, over HTTP against the demo gateway."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.e2e.renaming_gateway import KEY, gateway, lines, write_experiment
+from tests.e2e.workspace import Workspace
+
+LADDER = "strategies: [sample_1, sample_2, sample_4, random_4, rounds_2, rounds_4]"
+TASKS, RUNS = 3, 2
+# One stock per (task, run): four answers, and three revisions of the first.
+CALLS = TASKS * RUNS * (4 + 3)
+USES = {"sample_1": 1, "sample_2": 2, "sample_4": 4, "random_4": 4, "rounds_2": 2, "rounds_4": 4}
+
+
+def nested(plan: str) -> str:
+    return f"sampling: {{plan: {plan}, runs: {RUNS}}}"
+
+
+def write(place: Workspace, name: str, url: str, plan: str, strategies: str = LADDER, more: str = "") -> Path:
+    spec = write_experiment(place, name, url, strategies=strategies, tasks=TASKS, runs=RUNS, more=more)
+    spec.write_text(spec.read_text().replace(f"sampling: {{runs: {RUNS}}}", nested(plan)))
+    return spec
+
+
+def finals(folder: Path) -> list[dict[str, Any]]:
+    return [line for line in lines(folder / "token_ledger.jsonl") if line["final"]]
+
+
+def founding(ledger: list[dict[str, Any]]) -> dict[str | None, float]:
+    """The founding sum: total_tokens of all lines, by strategy."""
+    sums: dict[str | None, float] = defaultdict(float)
+    for line in ledger:
+        sums[line["strategy"]] += line["total_tokens"] or 0
+    return dict(sums)
+
+
+def table(folder: Path) -> dict[str, dict[str, str]]:
+    with (folder / "elo_result.csv").open() as rows:
+        return {row["strategy"]: row for row in csv.DictReader(rows)}
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A nested start; returns its folder."""
+    place = Workspace(tmp_path_factory.mktemp("home"))
+    with gateway() as url:
+        spec = write(place, "shared", url, "nested")
+        done = place.run("run", spec, "--plain", TAOTOKEN_API_KEY=KEY)
+        assert done.returncode == 0, done.stderr
+    return place.experiments / "shared"
+
+
+def test_each_call_is_made_once_and_names_its_users(shared: Path) -> None:
+    made = finals(shared)
+    assert len(made) == len({line["call_id"] for line in made}) == CALLS
+    assert len({line["seed"] for line in made}) == CALLS
+    users = {(line["sample"], line["round"]): line["used_by"] for line in made}
+    everyone = ["random_4", "rounds_2", "rounds_4", "sample_1", "sample_2", "sample_4"]
+    assert users == {
+        (1, 1): everyone,
+        (2, 1): ["random_4", "sample_2", "sample_4"],
+        (3, 1): ["random_4", "sample_4"],
+        (4, 1): ["random_4", "sample_4"],
+        (1, 2): ["rounds_2", "rounds_4"],
+        (1, 3): ["rounds_4"],
+        (1, 4): ["rounds_4"],
+    }
+    # The largest user owns a call, a contestant before a control.
+    owners = {(line["sample"], line["round"]): line["strategy"] for line in made}
+    assert Counter(owners.values()) == {"sample_4": 3, "rounds_4": 4}
+    assert owners[1, 1] == "rounds_4"
+
+
+def test_a_strategy_is_charged_for_every_call_that_its_answer_rests_on(shared: Path) -> None:
+    charged: dict[str, int] = defaultdict(int)
+    calls: Counter[str] = Counter()
+    for line in lines(shared / "token_ledger.jsonl"):
+        for name in line["used_by"] or ():
+            charged[name] += line["total_tokens"]
+            calls[name] += 1
+    rows = table(shared)
+    assert {name: int(row["total_tokens"]) for name, row in rows.items()} == charged
+    assert {name: int(row["calls"]) for name, row in rows.items()} == calls
+    assert calls == {name: count * TASKS * RUNS for name, count in USES.items()}
+    for name, row in rows.items():
+        assert float(row["tokens_per_task_run"]) == pytest.approx(charged[name] / (TASKS * RUNS), abs=0.06)
+
+
+def test_the_expanded_export_gives_the_founding_sum_what_is_charged(shared: Path) -> None:
+    place = Workspace(shared.parent.parent)
+    done = place.run("ledger", "export", shared, "--expand")
+    assert done.returncode == 0, done.stderr
+    expanded = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(expanded) == sum(USES.values()) * TASKS * RUNS
+    assert founding(expanded) == {name: int(row["total_tokens"]) for name, row in table(shared).items()}
+    # What is spent is there once.
+    spent = sum(line["total_tokens"] for line in expanded if line["spent"])
+    assert spent == sum(line["total_tokens"] for line in lines(shared / "token_ledger.jsonl"))
+
+
+def test_smaller_strategies_are_the_first_part_of_larger_ones(shared: Path) -> None:
+    texts = {
+        (item["task"], item["run"], item["attempt"]["sample"], item["attempt"]["round"]): item
+        for item in lines(shared / "samples.jsonl")
+    }
+    outcomes = {
+        (item["task"], item["run"], item["strategy"]): item for item in lines(shared / "outcomes.jsonl")
+    }
+    for (task, run, name), outcome in outcomes.items():
+        if name.startswith("rounds"):
+            state = texts[task, run, 1, int(name[-1])]
+            assert outcome["answer"] == state["extracted"]
+        if name == "sample_1":
+            assert outcome["answer"] == texts[task, run, 1, 1]["extracted"]
+
+
+def test_the_archive_audits_and_says_the_plan(shared: Path) -> None:
+    place = Workspace(shared.parent.parent)
+    packed = next((shared / "archive").iterdir())
+    done = place.run("archive", "audit", packed)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "nested" in (packed / "report.md").read_text()
+    assert json.loads((packed / "manifest.json").read_text())["sampling"]["plan"] == "nested"
+
+
+def test_rounds_8_holds_rounds_4(place: Workspace) -> None:
+    """The same experiment under both plans: five calls of thirteen are saved, and nothing else changes."""
+    counts = {}
+    with gateway() as url:
+        for plan in ("independent", "nested"):
+            spec = write(place, plan, url, plan, "strategies: [sample_1, rounds_4, rounds_8]")
+            done = place.run("run", spec, "--plain", TAOTOKEN_API_KEY=KEY)
+            assert done.returncode == 0, done.stderr
+            counts[plan] = len(finals(place.experiments / plan))
+    assert counts == {"independent": TASKS * RUNS * 13, "nested": TASKS * RUNS * 8}
+    folder = place.experiments / "nested"
+    state = {
+        (item["task"], item["run"], item["attempt"]["round"]): item["extracted"]
+        for item in lines(folder / "samples.jsonl")
+    }
+    for item in lines(folder / "outcomes.jsonl"):
+        number = {"sample_1": 1, "rounds_4": 4, "rounds_8": 8}[item["strategy"]]
+        assert item["answer"] == state[item["task"], item["run"], number]
+
+
+def test_a_killed_nested_start_makes_no_answered_call_again(place: Workspace) -> None:
+    with gateway(latency=(0.03, 0.1)) as url:
+        whole = write(place, "whole", url, "nested", more="seed: 5")
+        assert place.run("run", whole, "--plain", TAOTOKEN_API_KEY=KEY).returncode == 0
+        spec = write(place, "killed", url, "nested", more="seed: 5")
+        folder = place.experiments / "killed"
+        for answered in (3, 11, 25):
+            process = place.start("run", spec, "--plain", TAOTOKEN_API_KEY=KEY)
+            while process.poll() is None and len(lines(folder / "token_ledger.jsonl")) < answered:
+                time.sleep(0.01)
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+        done = place.run("run", spec, "--plain", TAOTOKEN_API_KEY=KEY)
+        assert done.returncode == 0, done.stderr
+    assert set(Counter(line["call_id"] for line in finals(folder)).values()) == {1}
+    assert len(finals(folder)) == CALLS
+
+    def pairs(name: str) -> list[dict[str, Any]]:
+        return [
+            {**one, "experiment_id": ""} for one in lines(place.experiments / name / "pairwise_records.jsonl")
+        ]
+
+    assert pairs("killed") == pairs("whole")
+
+
+def test_a_missing_shared_call_leaves_out_each_of_its_users(place: Workspace) -> None:
+    """One call at a time; the third one of the start fails for good."""
+    with gateway(fails=lambda n: n > 2) as url:
+        spec = write(place, "missing", url, "nested", "k_values: [1, 2, 4]")
+        text = spec.read_text().replace("max_concurrency: 2", "max_concurrency: 1")
+        spec.write_text(text + "retry: {infra: 0}\n")
+        done = place.run("run", spec, "--plain", TAOTOKEN_API_KEY=KEY)
+        assert done.returncode == 5, done.stderr
+    folder = place.experiments / "missing"
+    assert [line["sample"] for line in finals(folder) if line["status"] == "ok"] == [1, 2]
+    first = finals(folder)[0]
+    found = {
+        item["strategy"]: item["outcome"]
+        for item in lines(folder / "outcomes.jsonl")
+        if (item["task"], item["run"]) == (first["task"], first["run"])
+    }
+    assert found["sample_4"] == "infra_error"
+    assert found["sample_1"] in ("ok", "wrong", "no_answer")
+    assert found["sample_2"] in ("ok", "wrong", "no_answer")
