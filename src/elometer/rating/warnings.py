@@ -24,6 +24,7 @@ def collect(result: FitResult, use: TokenUse | None, left_out: tuple[str, ...]) 
     found = [
         *_existence(result),
         *_convergence(result),
+        *_shared_draws(result),
         *_profile(result),
         *_clusters(result),
         *_amount(result),
@@ -87,6 +88,21 @@ def _convergence(result: FitResult) -> list[FitWarning]:
             _("The search for the maximum did not pass its gradient check; do not rely on these numbers."),
         )
     ]
+
+
+def _shared_draws(result: FitResult) -> list[FitWarning]:
+    """Nested samples: only 0/1 scores in a pooled fit with ties as half wins depend on no shared draw."""
+    records = result.records
+    harmless = result.ties == "half" and result.aggregation == "pooled"
+    tilted = records.shared_measured if harmless else records.shared
+    if not tilted:
+        return []
+    message = _(
+        "{n} of {all} comparisons rest on shared draws: the larger strategy holds the smaller one's answers, "
+        "so gaps are too large (in simulation 677 Elo for 482) and no interval covers that. Pair answers of "
+        "different runs, or draw from a pool."
+    )
+    return [FitWarning("shared_draws", message.format(n=tilted, all=records.comparisons))]
 
 
 def _profile(result: FitResult) -> list[FitWarning]:
