@@ -87,7 +87,7 @@ class FaultyGateway:
             await _send_whole(send, 200, (JSON,), json.dumps(self.done))
         elif scope["path"] == "/cut/counters":
             await self.cutting({**scope, "path": "/demo/counters"}, receive, send)
-        elif scope["method"] == "POST" and self._chance.random() < self._share:
+        elif scope["path"].endswith("/chat/completions") and self._chance.random() < self._share:
             await self._break(self._chance.choice(FAULTS), scope, receive, send)
         else:
             await self.answering(scope, receive, send)

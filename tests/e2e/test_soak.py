@@ -153,6 +153,8 @@ def check_books(place: Workspace, folder: Path, root: str, lines: list[Attempt],
     assert key_fp is not None
     account = account_tokens(place, key_fp)
     assert account == charged
+    # The ledger alone gives it again: lines without a count carry what was kept for them.
+    assert sum(line.spent_tokens for line in lines) == account
     assert (
         account - sum(budget_charge(line, worst[line.call_id]) for line in failed)
         == (gateway["total_tokens"])

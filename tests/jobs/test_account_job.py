@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
+from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from elometer.boundary.account import day_of
+from elometer.boundary.account import KeyAccount, day_of
 from elometer.boundary.book import AccountBook
 from elometer.cli.main import run
+from elometer.core.attempt import Attempt
 from elometer.core.clock import timestamp, utc_now
 from elometer.core.errors import AccessError
-from elometer.jobs.account import binding_boundary, days, today
+from elometer.jobs.account import binding_boundary, days, rebuild, today
 from elometer.jobs.key import account_file
 from elometer.jobs.profiles import key_states
 from elometer.profiles.store import Store
+from elometer.runs.calls import book_charge
 from elometer.runs.spec import load_experiment
 
 SPEC = """\
@@ -96,6 +103,78 @@ def test_check_rebuild_sets_the_account_to_the_ledgers(
     with contextlib.closing(AccountBook(account_file())) as book:
         assert book.spent(name, day) == 742
         assert book.spent("another1", day) == 5
+
+
+def test_attempts_without_a_count_weigh_what_was_kept_for_them(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By hand: 700 counted, 300 kept for a silent server, nothing for a refusal, 40 kept yesterday."""
+    state = key_states(Store.load())["bt"]
+    assert state.fingerprint is not None
+    ledger(home, (state.fingerprint, 700))
+    path = home / "bt-eval" / "e" / "token_ledger.jsonl"
+    line = {**json.loads(path.read_text()), "total_tokens": None, "completion_tokens": None}
+    yesterday = (utc_now() - timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    with path.open("a") as file:
+        for more in (
+            {"status": "cancelled", "billed": "unknown", "reserved_tokens": 300},
+            {"status": "error", "billed": "no", "reserved_tokens": None},
+            {"status": "error", "billed": "unknown"},  # of a version that did not write it
+            {"status": "error", "billed": "unknown", "reserved_tokens": 40, "timestamp": yesterday},
+            {"status": "error", "billed": "unknown", "reserved_tokens": 9, "key_fp": "another1"},
+        ):
+            file.write(json.dumps({**line, **more}) + "\n")
+    seen = today(state)
+    assert seen is not None and seen.ledgers == 1000
+    assert days([state])["bt"] == seen
+    assert run(["key", "check", "--rebuild"], open_app=lambda folder: None) == 0
+    assert "now 1,000" in capsys.readouterr().out
+    with contextlib.closing(AccountBook(account_file())) as book:
+        assert book.spent(state.fingerprint, day_of(utc_now(), "UTC")) == 1000
+        assert book.spent("another1", day_of(utc_now(), "UTC")) == 9
+
+
+ATTEMPTS = st.lists(
+    st.tuples(
+        st.integers(1, 5_000),  # what was reserved
+        st.one_of(st.none(), st.integers(0, 6_000)),  # what was counted
+        st.sampled_from(("yes", "no", "unknown")),
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(attempts=ATTEMPTS)
+def test_the_account_rebuilt_from_ledgers_is_the_live_one(
+    home: Path, attempts: list[tuple[int, int | None, str]]
+) -> None:
+    fingerprint = key_states(Store.load())["bt"].fingerprint
+    assert fingerprint is not None
+    folder = home / "bt-eval" / "e"
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = []
+
+    async def live() -> int:
+        with contextlib.closing(AccountBook(account_file())) as book:
+            book.rebuild(fingerprint, day_of(utc_now(), "UTC"), 0)
+            account = KeyAccount(book, fingerprint, budget=None, permits=None)
+            await account.open()
+            for worst, counted, billed in attempts:
+                await account.reserve(worst)
+                line = Attempt(
+                    experiment_id="e", strategy="s", task="t", run=1, model="m", key_fp=fingerprint,
+                    timestamp=timestamp(), total_tokens=counted, billed=billed,  # type: ignore[arg-type]
+                )  # fmt: skip
+                account.settle(worst, book_charge(line, worst))
+                lines.append(line)
+            await account.close()
+            return book.spent(fingerprint, day_of(utc_now(), "UTC"))
+
+    spent = asyncio.run(live())
+    encode = msgspec.json.Encoder().encode
+    (folder / "token_ledger.jsonl").write_bytes(b"".join(encode(line) + b"\n" for line in lines))
+    assert rebuild(key_states(Store.load())["bt"]) == (spent, spent)
 
 
 def test_the_days_of_many_keys_are_those_of_each(home: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from elometer.core.attempt import Attempt
-from elometer.runs.calls import budget_charge
+from elometer.runs.calls import book_charge, budget_charge
 
 WORST = 300
 
@@ -37,3 +37,10 @@ def attempt(**fields: Any) -> Attempt:
 )  # fmt: skip
 def test_charge(fields: dict[str, Any], tokens: int) -> None:
     assert budget_charge(attempt(**fields), WORST) == tokens
+
+
+def test_a_line_carries_its_charge_only_where_no_count_tells_it() -> None:
+    counted, refused, unknown = attempt(total_tokens=42), attempt(billed="no"), attempt(billed="unknown")
+    assert [book_charge(line, WORST) for line in (counted, refused, unknown)] == [42, 0, WORST]
+    assert [line.reserved_tokens for line in (counted, refused, unknown)] == [None, None, WORST]
+    assert [line.spent_tokens for line in (counted, refused, unknown)] == [42, 0, WORST]

@@ -52,6 +52,7 @@ class _Line(msgspec.Struct, gc=False):
     usage_flags: list[str] | None = None
     gateway_cache: str | None = None
     response_id: str | None = None
+    reserved_tokens: int | None = None
 
 
 @dataclass(slots=True)
@@ -87,7 +88,7 @@ class Scan:
     latest: str = ""
 
     def spent_since(self, moment: datetime) -> int:
-        """Tokens of lines dated at or after a moment (to the minute)."""
+        """Tokens of lines dated at or after a moment (to the minute), kept for uncounted ones too."""
         first = moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M")
         return int(sum(tokens for minute, tokens in self.tokens_by_minute.items() if minute >= first))
 
@@ -168,6 +169,8 @@ class _State:
         minute = stamp[:_MINUTE]
         if total.__class__ is int or isinstance(total, int | float):
             found.tokens_by_minute[minute] += int(total)
+        elif line.reserved_tokens:
+            found.tokens_by_minute[minute] += line.reserved_tokens
         # ISO text of one zone sorts as time does; dates are computed only where the minute moves on.
         if stamp > found.latest:
             found.latest = stamp

@@ -130,6 +130,12 @@ class Attempt(msgspec.Struct, kw_only=True):
     tokenizer: str | None = None  # who counted, where the reply itself brought no usage
     used_by: tuple[str, ...] | None = None
     use_share: tuple[float, ...] | None = None
+    reserved_tokens: int | None = None  # what the key's account keeps, where no count tells what was used
+
+    @property
+    def spent_tokens(self) -> int:
+        """What the attempt weighs in the key's account: its count, else what is kept for it."""
+        return self.reserved_tokens or 0 if self.total_tokens is None else self.total_tokens
 
 
 # What a call's ledger lines take over from it as it stands.

@@ -27,8 +27,8 @@ from elometer.runs.spec import Experiment
 class KeyDay:
     """What a key has spent today (`day` in its boundary's time zone); `budget` None is no budget.
 
-    `ledgers` is what the ledgers of the workspace show; `spent` is the account's, which also holds what was
-    in flight when a process died.
+    `ledgers` is what the ledgers of the workspace show, with what was kept for attempts without a count;
+    `spent` is the account's, which also holds what was in flight when a process died.
     """
 
     label: str
@@ -87,12 +87,13 @@ def days(states: Iterable[KeyState]) -> dict[str, KeyDay]:
         if datetime.fromtimestamp(path.stat().st_mtime, UTC) < min(begin.values()):
             continue  # appended to before today: none of its lines are of today
         for attempt in read_attempts(path):
-            if attempt.key_fp is None or not attempt.total_tokens:
+            spent = attempt.spent_tokens
+            if attempt.key_fp is None or not spent:
                 continue
             moment = moment_of(attempt.timestamp)
             for zone, since in begin.items():
                 if moment >= since:
-                    shown[attempt.key_fp, zone] += attempt.total_tokens
+                    shown[attempt.key_fp, zone] += spent
     found = {}
     with contextlib.closing(AccountBook(account_file())) as book:
         for label, state in known.items():

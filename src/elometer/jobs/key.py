@@ -50,15 +50,19 @@ def day_start(now: datetime, zone: str) -> datetime:
 
 
 def spent_today(ledgers: list[Path], key_fp: str, zone: str) -> int:
-    """Tokens that a key spent since the start of its day, in all ledgers of the workspace."""
+    """Tokens that a key spent since the start of its day, in all ledgers of the workspace.
+
+    Attempts whose use nobody knows weigh what the account kept for them.
+    """
     since = day_start(utc_now(), zone)
     total = 0
     for path in ledgers:
         if datetime.fromtimestamp(path.stat().st_mtime, UTC) < since:
             continue  # appended to before today: none of its lines are of today
         for attempt in read_attempts(path):
-            if attempt.key_fp == key_fp and attempt.total_tokens and moment_of(attempt.timestamp) >= since:
-                total += attempt.total_tokens
+            spent = attempt.spent_tokens if attempt.key_fp == key_fp else 0
+            if spent and moment_of(attempt.timestamp) >= since:
+                total += spent
     return total
 
 

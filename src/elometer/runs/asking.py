@@ -12,7 +12,7 @@ from elometer.core.clock import timestamp
 from elometer.core.errors import BudgetStop
 from elometer.core.limits import GateClosed
 from elometer.runs import events as ev
-from elometer.runs.calls import budget_charge, worst_case
+from elometer.runs.calls import book_charge, worst_case
 from elometer.runs.course import FATAL, Course
 from elometer.runs.folder import ExperimentFolder
 from elometer.runs.journal import OutcomeName, Sample
@@ -88,7 +88,7 @@ class Asking:
                 # Before the disk is waited for, so that no further call meets the same refusal.
                 course.stop("failed", "gateway", said(attempt), attempt.error_class)
             self._who_answered(call, attempt)
-            self.account.settle(worst, budget_charge(attempt, worst))
+            self.account.settle(worst, book_charge(attempt, worst))
             course.books.emit(ev.CallReceived(at=timestamp(), call_id=call.call_id, strategy=call.strategy))
             sample = self._sample(call, attempt, text) if attempt.final else None
             # Before the disk is waited for, so that a rule on spending sees it in time.

@@ -134,6 +134,14 @@ def worst_case(call: Call) -> int:
     return prompt + int(limit or DEFAULT_MAX_TOKENS)
 
 
+def book_charge(attempt: Attempt, worst: int) -> int:
+    """`budget_charge`; the line carries it where no count tells it, so that ledgers give the account."""
+    charge = budget_charge(attempt, worst)
+    if attempt.total_tokens is None:
+        attempt.reserved_tokens = charge or None
+    return charge
+
+
 def budget_charge(attempt: Attempt, worst: int) -> int:
     """Tokens to book against the budget: the count where known, the worst case where it may be billed.
 
