@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +17,7 @@ from hypothesis import strategies as st
 from elometer.runs.graders import NO_ANSWER_SCORE, Grade, extract, grade, has_canonical_answer, normalise
 from elometer.runs.graders.choices import options_in
 from elometer.runs.graders.numbers import number_key, parse_number
+from elometer.runs.graders.patterns import TICK_S, PatternTimeout, compile_pattern, last_match
 from elometer.runs.graders.read import GraderFault, read_extract, read_grader
 
 PLANETS = "Which planet has the shortest day? A) Mars B) Jupiter C) Venus D) Neptune"
@@ -331,3 +336,33 @@ def test_no_text_makes_a_grader_fail(of: Any, text: str) -> None:
 def test_a_grader_that_cannot_work_is_refused_when_read(grader: Any, answers: Any, words: str) -> None:
     with pytest.raises(GraderFault, match=words):
         read_grader(grader, answers, "?")
+
+
+def test_the_watch_over_patterns_rests_when_nothing_is_matched() -> None:
+    last_match(compile_pattern("a"), "a")
+    assert signal.getitimer(signal.ITIMER_VIRTUAL)[1] == TICK_S
+    begun = time.process_time()
+    while time.process_time() - begun < 3 * TICK_S:
+        pass
+    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
+    with pytest.raises(PatternTimeout):  # it begins again, and a slow pattern is found each time
+        last_match(compile_pattern("(a+)+$"), "a" * 60 + "b")
+    with pytest.raises(PatternTimeout):
+        last_match(compile_pattern("(a+)+$"), "a" * 60 + "b")
+
+
+def test_many_short_matches_are_no_slow_one() -> None:
+    pattern = compile_pattern("a+b")
+    begun = time.process_time()
+    while time.process_time() - begun < 3 * TICK_S:
+        assert last_match(pattern, "a" * 2000 + "b") is not None
+
+
+def test_the_watch_does_not_end_a_process_on_its_way_out() -> None:
+    program = (
+        "import atexit, os, signal\n"
+        "atexit.register(lambda: os._exit(signal.getitimer(signal.ITIMER_VIRTUAL)[0] > 0))  # the last to run\n"
+        "from elometer.runs.graders.patterns import compile_pattern, last_match\n"
+        "last_match(compile_pattern('a'), 'a')\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0

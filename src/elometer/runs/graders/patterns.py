@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
+import atexit
 import re
 import signal
 import threading
 from collections import deque
-from collections.abc import Iterator
 from types import FrameType
 
 LONGEST_TEXT = 200_000  # characters of an answer that a pattern sees: the last ones, where answers stand
 LONGEST_PATTERN = 2_000
-CPU_SECONDS = 0.25
+TICK_S = 0.2  # of processor time; a match lives through one tick and not through two
 
 
 class PatternTimeout(Exception):
@@ -31,7 +30,7 @@ def compile_pattern(pattern: str, *, ignore_case: bool = False) -> re.Pattern[st
 
 def last_match(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     """The last match of a user's pattern. Raises PatternTimeout where matching does not end."""
-    with _limited():
+    with _watch:
         matches = deque(pattern.finditer(text[-LONGEST_TEXT:]), maxlen=1)
     return matches[0] if matches else None
 
@@ -41,27 +40,45 @@ def captured(match: re.Match[str]) -> str:
     return next((group for group in match.groups() if group is not None), match[0])
 
 
-@contextlib.contextmanager
-def _limited() -> Iterator[None]:
-    """Interrupt the block after CPU_SECONDS of processor time.
+class _Watch:
+    """Interrupts a pattern that uses more processor time than it may.
 
     The matcher looks for signals while it backtracks, and only the main thread receives them; in another
-    thread the bound on the text's length is all there is.
+    thread the bound on the text's length is all there is. One timer looks at all matches of a busy time: to
+    set one for each costs more than most matches do.
     """
-    if (
-        threading.current_thread() is not threading.main_thread()
-        or signal.getitimer(signal.ITIMER_VIRTUAL)[0]
-    ):
-        yield
-        return
 
-    def expired(number: int, frame: FrameType | None) -> None:
-        raise PatternTimeout
+    def __init__(self) -> None:
+        self._begun = 0  # how many matches were begun
+        self._matching = False
+        self._seen = 0  # the match that a tick found under way
+        self._ticking = False
+        # The interpreter gives signals back on its way out, and this one would then end the process.
+        atexit.register(signal.setitimer, signal.ITIMER_VIRTUAL, 0)
 
-    before = signal.signal(signal.SIGVTALRM, expired)
-    signal.setitimer(signal.ITIMER_VIRTUAL, CPU_SECONDS)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
+    def __enter__(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        self._begun += 1
+        self._matching = True
+        # After the two lines above, so that no tick in between ends the timer for want of matches.
+        if not self._ticking:
+            self._ticking = True
+            signal.signal(signal.SIGVTALRM, self._tick)
+            signal.siginterrupt(signal.SIGVTALRM, False)
+            signal.setitimer(signal.ITIMER_VIRTUAL, TICK_S, TICK_S)
+
+    def __exit__(self, *error: object) -> None:
+        self._matching = False
+
+    def _tick(self, number: int, frame: FrameType | None) -> None:
+        if self._matching and self._seen == self._begun:
+            self._matching = False
+            raise PatternTimeout
+        if self._seen == self._begun:  # nothing was matched since the last tick
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            self._ticking = False
+        self._seen = self._begun
+
+
+_watch = _Watch()
