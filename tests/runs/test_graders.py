@@ -340,9 +340,9 @@ def test_a_grader_that_cannot_work_is_refused_when_read(grader: Any, answers: An
 
 def test_the_watch_over_patterns_rests_when_nothing_is_matched() -> None:
     last_match(compile_pattern("a"), "a")
-    assert signal.getitimer(signal.ITIMER_VIRTUAL)[1] == TICK_S
+    assert signal.getitimer(signal.ITIMER_VIRTUAL)[1] == pytest.approx(TICK_S, abs=0.01)
     begun = time.process_time()
-    while time.process_time() - begun < 3 * TICK_S:
+    while signal.getitimer(signal.ITIMER_VIRTUAL)[1] and time.process_time() - begun < 20 * TICK_S:
         pass
     assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
     with pytest.raises(PatternTimeout):  # it begins again, and a slow pattern is found each time
