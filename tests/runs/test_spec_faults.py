@@ -147,7 +147,6 @@ def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
         (AGENT + "  strategies: [{name: j, samples: 2, select: judge}]\n", "agent.strategies[0]"),
         (AGENT + "  command: [claude, -p]\n", "agent.command"),
         (AGENT + "  limits: {tokens: 100}\n", "agent.limits.tokens"),
-        (AGENT + "sampling: {plan: pool, pool_size: 31}\n", "sampling.plan"),
         (AGENT + "eval: {compare: judge}\n", "eval.compare"),
         (AGENT + "eval: {token_basis: output}\n", "eval.token_basis"),
         (AGENT + "eval: {bradley_terry: false}\n", "eval.bradley_terry"),

@@ -12,6 +12,12 @@ from elometer.core.text import gettext as _
 if TYPE_CHECKING:
     from elometer.runs.plan import Plan
 
+PLANS = {
+    "independent": _("independent: no bias; each strategy makes its own calls"),
+    "nested": _("nested: no bias as paired: within a run for 0/1 scores and ties half, else across runs"),
+    "pool": _("pool: no bias; strategies meet on disjoint subsets of the draws"),
+}
+
 
 @click.command(epilog="Example: elometer plan experiment.yaml --tokens elo_result.csv")
 @click.argument("file", type=click.Path(path_type=Path))
@@ -61,12 +67,13 @@ def _rows(made: Plan) -> list[tuple[str, str]]:
         tokens += f"  ({made.tokens_source})"
     detectable = _("none: no difference could be shown")
     if made.detectable_delta_elo is not None:
-        detectable = _("{elo:.0f} (power 80 %, two-sided 5 %, over tasks; score SD 0.35 assumed)").format(
-            elo=made.detectable_delta_elo
+        detectable = _("{elo:.0f} (power 80 %, two-sided 5 %, over tasks; score SD {sd:.2f} assumed)").format(
+            elo=made.detectable_delta_elo, sd=made.score_sd
         )
     return [
         (_("blocks"), f"{made.blocks:,} = {made.tasks:,} × {made.runs:,}  " + _("(tasks × runs)")),
         (_("calls"), f"{made.calls:,}  ({per_block})"),
+        (_("sampling plan"), PLANS[made.sampling_plan]),
         (_("tokens"), tokens),
         (_("days under budget"), "–" if made.days is None else str(made.days)),
         (_("detectable ΔElo"), detectable),

@@ -13,6 +13,7 @@ from elometer.core.text import gettext as _
 from elometer.jobs.prepare import locate
 from elometer.runs.costs import Estimate, PilotLine, from_pilot, from_table, read_token_table
 from elometer.runs.findings import Finding, where
+from elometer.runs.graders import is_binary
 from elometer.runs.plan import Plan, make_plan
 from elometer.runs.sharing import calls_per_block
 from elometer.runs.spec import Experiment, load_experiment
@@ -33,7 +34,14 @@ def plan(given: Path, tokens: Path | None = None, *, now: datetime | None = None
     blocks = len(planned) * experiment.sampling.runs
     estimate = _from_table(tokens, blocks) if tokens else _from_ledger(experiment, source.parent, blocks)
     clusters = len({task.cluster for task in written}) + len(missing)
-    made = make_plan(experiment, planned, clusters, now or utc_now(), estimate)
+    made = make_plan(
+        experiment,
+        planned,
+        clusters,
+        now or utc_now(),
+        estimate,
+        binary=all(is_binary(task.grader) for task in written),
+    )
     return replace(made, findings=(*findings, *made.findings))
 
 

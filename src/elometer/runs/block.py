@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from msgspec.structs import replace
@@ -32,11 +32,61 @@ class Grading:
 
         A call that several strategies rest on and that has no answer leaves each of them without an outcome.
         """
+        if self._experiment.sampling.plan == "pool":
+            return await self._settle_pool(task, run, block, results)
         waiting = []
         for strategy in self._experiment.strategies:
             samples, missing = _answers(rests_on(self._experiment, strategy), results)
             waiting.append(self._settle(task, run, block, strategy, samples, missing))
         return list(await asyncio.gather(*waiting))
+
+    async def _settle_pool(
+        self, task: Task, run: int, block: int, results: Mapping[Key, Sample | OutcomeName]
+    ) -> list[Outcome]:
+        """Every draw is graded once; then strategies take their subsets."""
+        experiment = self._experiment
+        samples, missing = _answers({key[1]: key for key in results}, results)
+        unscored = [
+            _unscored(experiment, task, run, block, one, len(samples), missing)
+            for one in experiment.strategies
+        ]
+        if missing is not None:
+            return unscored
+        answers = [_answer(task, number, sample) for number, sample in sorted(samples.items())]
+        graded = await self._each(
+            [partial(grade, task, answer.extracted, answer.text) for answer in answers], slow=task.grader.slow
+        )
+        verified = None
+        verify = task.verify
+        if verify is not None and any(one.select == "verifier" for one in experiment.strategies):
+            no_answer = Grade(-math.inf, "no_answer")
+            verified = await self._each(
+                [
+                    (lambda: no_answer)
+                    if answer.extracted is None
+                    else partial(grade_with, verify, answer.extracted)
+                    for answer in answers
+                ],
+                slow=verify.slow,
+            )
+        named = [
+            (one, _name(one, answer, samples[answer.sample]))
+            for one, answer in zip(graded, answers, strict=True)
+        ]
+        from elometer.runs.pool import pool_outcomes  # numpy, which other plans need only in the fit
+
+        return await asyncio.to_thread(pool_outcomes, experiment, unscored, answers, named, verified)
+
+    async def _each(self, jobs: Sequence[Callable[[], Grade]], *, slow: bool) -> list[Grade]:
+        """Each grade; those that take child processes beside the loop, a few at a time."""
+        if not slow:
+            return [job() for job in jobs]
+
+        async def beside(job: Callable[[], Grade]) -> Grade:
+            async with self._places:
+                return await asyncio.to_thread(job)
+
+        return list(await asyncio.gather(*map(beside, jobs)))
 
     async def _settle(
         self,
@@ -104,17 +154,7 @@ def _prepare(
 
     Patterns are matched here, since only the main thread can interrupt one that backtracks without end.
     """
-    unscored = Outcome(
-        experiment_id=experiment.experiment_id,
-        task=task.id,
-        run=run,
-        strategy=strategy.name,
-        block=block,
-        samples=len(samples),
-        outcome=missing or "infra_error",
-        score=None,
-        graded=None if is_binary(task.grader) else "score",
-    )
+    unscored = _unscored(experiment, task, run, block, strategy, len(samples), missing)
     if missing is not None or len(samples) < strategy.calls:
         return unscored
     if strategy.rounds > 1:
@@ -123,6 +163,29 @@ def _prepare(
     answers = [_answer(task, number, sample) for number, sample in sorted(samples.items())]
     seed = sample_seed(experiment.seed, task.id, run, strategy.name, 0)
     return partial(_decide, task, strategy, samples, answers, seed, unscored)
+
+
+def _unscored(
+    experiment: Experiment,
+    task: Task,
+    run: int,
+    block: int,
+    strategy: Strategy,
+    samples: int,
+    missing: OutcomeName | None,
+) -> Outcome:
+    """An outcome before anything is chosen or graded."""
+    return Outcome(
+        experiment_id=experiment.experiment_id,
+        task=task.id,
+        run=run,
+        strategy=strategy.name,
+        block=block,
+        samples=samples,
+        outcome=missing or "infra_error",
+        score=None,
+        graded=None if is_binary(task.grader) else "score",
+    )
 
 
 def _decide(

@@ -72,6 +72,9 @@ def ceilings(
             if other is None or not other.counted or other.score is None or item.score is None:
                 continue
             met += 1
+            if (shares := _shares(item, other)) is not None:
+                wins += shares[0] + (1 - sum(shares)) / 2
+                continue
             tie = abs(item.score - other.score) <= experiment.eval.tie_epsilon
             ties += tie
             wins += 0.5 if tie else float(item.score > other.score)
@@ -95,6 +98,15 @@ def ceilings(
             )
         )
     return found
+
+
+def _shares(one: Outcome, other: Outcome) -> tuple[float, float] | None:
+    """How often the one won and lost in redraws; None outside the plan `pool`."""
+    if one.against is None and other.against is None:
+        return None
+    from elometer.runs.pool import shares_of
+
+    return shares_of(one, other)
 
 
 def csv_rows(found: Iterable[Ceiling]) -> str:

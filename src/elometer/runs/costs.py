@@ -12,6 +12,8 @@ from pathlib import Path
 
 from elometer.core.errors import UsageError
 from elometer.core.text import gettext as _
+from elometer.runs.sharing import calls_per_block
+from elometer.runs.spec import Experiment
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +67,14 @@ def _tokens(text: str | None) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Tokens of a whole plan by strategy, low and high, and where the numbers come from."""
+    """Tokens of a whole plan by strategy, low and high, and where the numbers come from.
+
+    `charged`: what each strategy's answers rest on, whoever made the calls; else what its own calls take.
+    """
 
     by_strategy: Mapping[str, tuple[float, float]]
     source: str
+    charged: bool = False
 
     @property
     def low(self) -> int:
@@ -87,7 +93,23 @@ def from_table(table: Mapping[str, TokenRow], blocks: int, source: str) -> Estim
         name: row.total if row.per_task_run is None else row.per_task_run * blocks
         for name, row in table.items()
     }
-    return Estimate({name: (total, total) for name, total in totals.items()}, source)
+    return Estimate({name: (total, total) for name, total in totals.items()}, source, charged=True)
+
+
+def spent(experiment: Experiment, estimate: Estimate) -> Estimate:
+    """What the calls of an experiment take, each counted once, at the strategy that owns it.
+
+    Of charged tokens an owner's part is taken by the number of its calls. Later rounds cost more than the
+    first ones, which it may not own, so there all that it is charged is taken: a bound from above.
+    """
+    parts = {}
+    owners = {one.name: one for one in experiment.strategies}
+    for name, calls in calls_per_block(experiment).items():
+        owner = owners[name]
+        share = calls / owner.calls if estimate.charged and owner.rounds == 1 else 1.0
+        low, high = estimate.by_strategy[name]
+        parts[name] = (low * share, high * share)
+    return Estimate(parts, estimate.source)
 
 
 @dataclass(frozen=True, slots=True)

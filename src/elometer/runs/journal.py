@@ -49,7 +49,8 @@ class Outcome(msgspec.Struct, kw_only=True):
     """What became of a strategy in a block.
 
     `score` is None where nothing can be compared; then the pair is left out. `sample` is the chosen one.
-    `graded` is None where the task's grader can give 0 and 1 only.
+    `graded` is None where the task's grader can give 0 and 1 only. Under the plan `pool` the score is a mean
+    over redraws, and `against` holds the shares of them won and lost against other strategies.
     """
 
     experiment_id: str
@@ -68,6 +69,7 @@ class Outcome(msgspec.Struct, kw_only=True):
     run_id: str = ""
     timestamp: str = ""
     graded: Literal["score"] | None = None
+    against: dict[str, tuple[float, float]] | None = None
 
     @property
     def counted(self) -> bool:

@@ -7,8 +7,10 @@ pair depend on nothing but each strategy's own mean: there answers of one run me
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations, groupby
 from typing import Literal
 
 from msgspec.structs import replace
@@ -17,6 +19,7 @@ from elometer.core.natural import natural_key
 from elometer.rating.pairs import BlockScores, pair_across_runs, pair_blocks
 from elometer.rating.records import PairRecord
 from elometer.runs.journal import Outcome
+from elometer.runs.pool import shares_of
 from elometer.runs.sharing import margins_decide, shared_calls
 from elometer.runs.spec import Experiment, Strategy
 
@@ -63,7 +66,45 @@ class Pairing:
             score_block(blocks, outcome)
         if self.plan == "independent":
             return pair_blocks(self.experiment_id, blocks.values(), tie_epsilon=self.tie_epsilon)
+        if self.plan == "pool":
+            return self._pooled(ordered)
         return self._nested(blocks, {one.task for one in ordered if one.graded == "score"})
+
+    def _pooled(self, ordered: Sequence[Outcome]) -> list[PairRecord]:
+        """Shares of redraws won; an outcome that was filled in by assumption wins or loses all of them."""
+        records = []
+        for (task, run), group in groupby(ordered, key=lambda one: (one.task, one.run)):
+            for one, other in combinations([item for item in group if item.counted], 2):
+                score_a, score_b = one.score or 0.0, other.score or 0.0
+                shares = shares_of(one, other)
+                if shares is None and (math.isinf(score_a) or math.isinf(score_b)):
+                    shares = float(score_a > score_b), float(score_a < score_b)
+                if shares is None:
+                    continue
+                records.append(self._shared_out(task, run, one, other, shares))
+        return records
+
+    def _shared_out(
+        self, task: str, run: int, one: Outcome, other: Outcome, shares: tuple[float, float]
+    ) -> PairRecord:
+        won, lost = shares
+        a, b = one.strategy, other.strategy
+        winner, loser = (None, None) if won == lost else (a, b) if won > lost else (b, a)
+        return PairRecord(
+            experiment_id=self.experiment_id,
+            task=task,
+            run=run,
+            winner=winner,
+            loser=loser,
+            a=a,
+            b=b,
+            outcome="tie" if winner is None else "a" if winner == a else "b",
+            score_a=one.score,
+            score_b=other.score,
+            block=one.block,
+            share_a=won,
+            share_b=lost,
+        )
 
     def _nested(self, blocks: Blocks, measured: set[str]) -> list[PairRecord]:
         across = {task for task, _run in blocks if self.always_across or task in measured}

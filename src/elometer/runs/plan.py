@@ -5,14 +5,21 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from elometer.core.text import gettext as _
-from elometer.runs.costs import Estimate
+from elometer.runs.costs import Estimate, spent
 from elometer.runs.findings import Finding, lint, where
-from elometer.runs.power import detectable_delta_elo
-from elometer.runs.sharing import Draw, calls_per_block, draws
+from elometer.runs.power import SCORE_SD, SHARED_SD, detectable_delta_elo
+from elometer.runs.sharing import (
+    Draw,
+    calls_per_block,
+    draws,
+    luck_cancels,
+    margins_decide,
+    with_plan,
+)
 from elometer.runs.spec import Experiment
 from elometer.runs.tasks import Task
 
@@ -71,7 +78,8 @@ class Plan:
     """What an experiment will take and what it can show.
 
     `tokens_low`, `tokens_high`, `days` and `fits_budget` are None while nothing is known of the tokens;
-    `days` also where no daily budget is set. `detectable_delta_elo` is None where no difference can be shown.
+    `days` also where no daily budget is set. `detectable_delta_elo` is None where no difference can be shown;
+    it rests on comparisons with the standard deviation `score_sd`.
     """
 
     tasks: int
@@ -85,13 +93,24 @@ class Plan:
     days: int | None
     fits_budget: bool | None
     detectable_delta_elo: float | None
+    score_sd: float
+    sampling_plan: str
     findings: tuple[Finding, ...]
 
 
 def make_plan(
-    experiment: Experiment, task_ids: Sequence[str], clusters: int, now: datetime, estimate: Estimate | None
+    experiment: Experiment,
+    task_ids: Sequence[str],
+    clusters: int,
+    now: datetime,
+    estimate: Estimate | None,
+    *,
+    binary: bool = True,
 ) -> Plan:
-    """The plan for tasks that are named, written or not; `clusters` is how many of them are independent."""
+    """The plan for tasks that are named, written or not; `clusters` is how many of them are independent.
+
+    `binary` says that all graders give 0 or 1 only.
+    """
     blocks = len(task_ids) * experiment.sampling.runs
     per_block = calls_per_block(experiment)
     findings = lint(experiment, now)
@@ -100,17 +119,17 @@ def make_plan(
         findings.append(_without_tokens(estimate, missing))
         estimate = None
     if estimate:
-        chosen = {name: estimate.by_strategy[name] for name in per_block}
-        estimate = Estimate(chosen, estimate.source)
+        estimate = spent(experiment, estimate)
     every = experiment.schedule.canary_every
     canaries = math.ceil(blocks / every) if every else 0
     budget = experiment.gateway.boundary.daily_budget_tokens
     need = estimate.high * (1 + experiment.gateway.headroom) if estimate else None
     days = math.ceil(need / budget) if need and budget else None
     if estimate and budget and days and days > 1:
-        findings.append(_over_budget(experiment, estimate, budget, days))
+        findings.append(_over_budget(experiment, estimate, budget, days, binary))
     findings += _outlived(experiment, now, days)
-    detectable = detectable_delta_elo(clusters, blocks, elo_scale=experiment.eval.elo_scale)
+    score_sd = SHARED_SD if luck_cancels(experiment, binary) else SCORE_SD
+    detectable = detectable_delta_elo(clusters, blocks, elo_scale=experiment.eval.elo_scale, at_null=score_sd)
     findings += _few_tasks(clusters)
     return Plan(
         tasks=len(task_ids),
@@ -124,6 +143,8 @@ def make_plan(
         days=days,
         fits_budget=None if need is None else budget is None or need <= budget,
         detectable_delta_elo=detectable,
+        score_sd=score_sd,
+        sampling_plan=experiment.sampling.plan,
         findings=tuple(findings),
     )
 
@@ -137,7 +158,7 @@ def _without_tokens(estimate: Estimate, missing: list[str]) -> Finding:
     )
 
 
-def _over_budget(experiment: Experiment, estimate: Estimate, budget: int, days: int) -> Finding:
+def _over_budget(experiment: Experiment, estimate: Estimate, budget: int, days: int, binary: bool) -> Finding:
     factor = 1 + experiment.gateway.headroom
     return Finding(
         "over-budget",
@@ -148,7 +169,13 @@ def _over_budget(experiment: Experiment, estimate: Estimate, budget: int, days: 
             days=days,
             source=estimate.source,
         ),
-        "; ".join([_("Take {days} days").format(days=days), *_cheaper(experiment, estimate, budget / factor)])
+        "; ".join(
+            [
+                _("Take {days} days").format(days=days),
+                *_shared_plans(experiment, estimate, budget / factor, binary),
+                *_cheaper(experiment, estimate, budget / factor),
+            ]
+        )
         + ".",
     )
 
@@ -169,6 +196,31 @@ def _cheaper(experiment: Experiment, estimate: Estimate, most: float) -> list[st
     if left and tokens <= most:
         names = ", ".join(reversed(left))
         offers.append(_("or leave out {names} ({tokens:,} tokens)").format(names=names, tokens=tokens))
+    return offers
+
+
+def _shared_plans(experiment: Experiment, estimate: Estimate, most: float, binary: bool) -> list[str]:
+    """Plans under which strategies share calls: what they would take, and why they are not biased."""
+    if experiment.sampling.plan != "independent":
+        return []
+    within = margins_decide(experiment) and binary
+    words = {
+        "nested": _("no bias with scores of 0 and 1 and ties half")
+        if within
+        else _("no bias, since answers of different runs meet"),
+        "pool": _("no bias, since strategies meet on disjoint subsets"),
+    }
+    offers = []
+    for plan, why in words.items():
+        other = with_plan(experiment, plan, within=within)
+        if other is None:
+            continue
+        # Independent calls are what is charged, so their estimate is one of charged tokens.
+        tokens = spent(other, replace(estimate, charged=True)).high
+        if tokens < estimate.high:
+            days = math.ceil(tokens / most)
+            text = _("or set sampling.plan: {plan} ({tokens:,} tokens, days: {days}; {why})")
+            offers.append(text.format(plan=plan, tokens=tokens, days=days, why=why))
     return offers
 
 

@@ -10,6 +10,8 @@ LEVEL = 0.05
 # strategies with ties as half wins (simulated majority votes gave 0.35), and how alike a task's runs are.
 SCORE_SD = 0.35
 INTRA_TASK = 0.1
+# … and where both answers share draws, or are averaged over subsets of a pool, so that their luck cancels.
+SHARED_SD = 0.22
 
 
 def score_sd(difference: float, at_null: float = SCORE_SD) -> float:
@@ -24,14 +26,20 @@ def score_sd(difference: float, at_null: float = SCORE_SD) -> float:
 
 
 def detectable_delta_elo(
-    clusters: int, task_runs: int, *, elo_scale: float = 400.0, intra_task: float = INTRA_TASK
+    clusters: int,
+    task_runs: int,
+    *,
+    elo_scale: float = 400.0,
+    intra_task: float = INTRA_TASK,
+    at_null: float = SCORE_SD,
 ) -> float | None:
     """The true ΔElo of two strategies at which the test finds a difference in 80 of 100 experiments.
 
     Over `clusters` independent tasks with `task_runs` (task, run) pairs in all. The mean score 1/2 + d that
     is found so often solves P(T > t_crit) = 0.8 for T noncentral t with clusters - 1 degrees of freedom and
-    noncentrality d / SE, where SE = score_sd(d) · √(design / task_runs) and design = 1 + (runs per task - 1)
-    · intra_task. ΔElo = elo_scale · log10((1/2 + d) / (1/2 - d)), which is 695 · d for small d at scale 400.
+    noncentrality d / SE, where SE = score_sd(d, at_null) · √(design / task_runs) and design = 1 + (runs per
+    task - 1) · intra_task. ΔElo = elo_scale · log10((1/2 + d) / (1/2 - d)), which is 695 · d for small d at
+    scale 400.
 
     None for a single task, whose differences say nothing about others.
     """
@@ -47,7 +55,7 @@ def detectable_delta_elo(
     low, high = 0.0, 0.5
     for _step in range(60):
         middle = (low + high) / 2
-        if middle < factor * score_sd(middle):
+        if middle < factor * score_sd(middle, at_null):
             low = middle
         else:
             high = middle

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from elometer.core.natural import natural_key
 from elometer.runs.spec import Experiment, Sampling, Strategy
@@ -124,3 +124,28 @@ def margins_decide(experiment: Experiment) -> bool:
     """True where a pair of 0/1 scores says the same whether or not its two answers share draws."""
     chosen = experiment.eval
     return chosen.ties == "half" and chosen.estimator != "davidson" and chosen.aggregation == "pooled"
+
+
+def luck_cancels(experiment: Experiment, binary: bool) -> bool:
+    """True where comparisons vary less than those of independent draws.
+
+    So do answers of one run that share draws, and means over a pool. `binary`: all graders give 0 or 1 only.
+    """
+    plan = experiment.sampling.plan
+    return plan == "pool" or (plan == "nested" and binary and margins_decide(experiment))
+
+
+def with_plan(experiment: Experiment, plan: str, *, within: bool) -> Experiment | None:
+    """The experiment under the plan `nested` or `pool`; None where it does not fit it.
+
+    `within` says that answers of one run may meet; else `nested` needs a second run.
+    """
+    sampling = experiment.sampling
+    if plan == "nested":
+        if not within and sampling.runs < 2:
+            return None
+        return replace(experiment, sampling=replace(sampling, plan="nested", pool_size=None))
+    if any(one.rounds > 1 for one in experiment.strategies):
+        return None
+    size = pool_size(experiment.strategies)
+    return replace(experiment, sampling=replace(sampling, plan="pool", pool_size=size))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from elometer.core.limits import Boundary
 from elometer.core.natural import natural_key
 from elometer.core.text import gettext as _
 from elometer.core.urls import url_fault
-from elometer.runs.sharing import margins_decide
+from elometer.runs.sharing import margins_decide, pool_size
 from elometer.runs.spec import (
     Agent,
     AgentLimits,
@@ -64,7 +65,7 @@ def build_experiment(path: Path) -> Experiment:
         agent=agent,
         seed=default_seed(experiment_id) if seed is None else seed,
         notes=data.get("notes") or "",
-        sampling=Sampling(**(data.get("sampling") or {})),
+        sampling=_sampling(top, data.get("sampling") or {}, agent.strategies),
         eval=_evaluation(top, data.get("eval") or {}, agent.strategies),
         schedule=Schedule(**(data.get("schedule") or {})),
         retry=Retry(**(data.get("retry") or {})),
@@ -282,6 +283,28 @@ def _anchor(top: Value, named: str | None, strategies: tuple[Strategy, ...]) -> 
         message = _("eval.elo_anchor is none of the strategies in the fit.")
         raise _fault(top, "eval.elo_anchor", message, suggestion(named, names), named)
     return named
+
+
+def _sampling(top: Value, data: dict[str, Any], strategies: tuple[Strategy, ...]) -> Sampling:
+    """The block `sampling`; a pool holds at least what its two largest strategies take without overlap."""
+    sampling = Sampling(**data)
+    if sampling.plan != "pool":
+        if sampling.pool_size is not None:
+            message = _("pool_size says how many draws a pool holds, and the plan is {plan}.")
+            fix = _("Remove it, or set sampling.plan: pool.")
+            raise _fault(top, "sampling.pool_size", message.format(plan=sampling.plan), fix)
+        return sampling
+    revised = next((one.name for one in strategies if one.rounds > 1), None)
+    if revised:
+        message = _("{name} revises one answer in rounds, and a pool holds separate answers.")
+        fix = _("Set sampling.plan: nested, under which rounds_8 holds rounds_4, or leave the rounds out.")
+        raise _fault(top, "sampling.plan", message.format(name=revised), fix, "pool")
+    least = pool_size(strategies)
+    if sampling.pool_size is not None and sampling.pool_size < least:
+        message = _("The two largest strategies need {n} draws to share none.").format(n=least)
+        fix = _("Set pool_size: {n} or more, or leave the line out.").format(n=least)
+        raise _fault(top, "sampling.pool_size", message, fix, sampling.pool_size)
+    return replace(sampling, pool_size=sampling.pool_size or least)
 
 
 def _plan_fits(top: Value, experiment: Experiment) -> None:

@@ -312,8 +312,6 @@ BUILT: dict[str, tuple[Any, ...]] = {
     "agent.usage": (None,),
     "agent.limits.tokens": (None,),
     "agent.limits.turns": (None,),
-    "sampling.plan": ("independent", "nested"),
-    "sampling.pool_size": (None,),
     "eval.bradley_terry": (True,),
     "eval.compare": ("score",),
     "eval.judge": (None,),

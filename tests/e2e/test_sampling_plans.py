@@ -196,3 +196,96 @@ def test_a_missing_shared_call_leaves_out_each_of_its_users(place: Workspace) ->
     assert found["sample_4"] == "infra_error"
     assert found["sample_1"] in ("ok", "wrong", "no_answer")
     assert found["sample_2"] in ("ok", "wrong", "no_answer")
+
+
+@pytest.fixture(scope="module")
+def pooled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A start that draws from a pool; returns its folder."""
+    place = Workspace(tmp_path_factory.mktemp("home"))
+    with gateway() as url:
+        spec = write(place, "pooled", url, "pool", "strategies: [sample_1, sample_2, sample_4, oracle_2]")
+        done = place.run("run", spec, "--plain", TAOTOKEN_API_KEY=KEY)
+        assert done.returncode == 0, done.stderr
+    return place.experiments / "pooled"
+
+
+def test_a_pool_is_drawn_once_and_charged_by_share(pooled: Path) -> None:
+    made = finals(pooled)
+    # Four and two: the two largest share no draw.
+    assert Counter((line["task"], line["run"]) for line in made) == Counter(
+        {(line["task"], line["run"]): 6 for line in made}
+    )
+    assert {line["strategy"] for line in made} == {"sample_4"}
+    rows = table(pooled)
+    for name, k in {"sample_1": 1, "sample_2": 2, "sample_4": 4, "oracle_2": 2}.items():
+        # k times the mean draw of each of six task-runs.
+        means = defaultdict(list)
+        for line in made:
+            means[line["task"], line["run"]].append(line["total_tokens"])
+        charged = sum(k * sum(tokens) / len(tokens) for tokens in means.values())
+        assert int(rows[name]["total_tokens"]) == round(charged)
+        assert int(rows[name]["calls"]) == k * TASKS * RUNS
+        assert float(rows[name]["tokens_per_task_run"]) == pytest.approx(charged / 6, abs=0.06)
+
+
+def test_pool_records_say_shares_and_the_audit_derives_them_again(pooled: Path) -> None:
+    records = lines(pooled / "pairwise_records.jsonl")
+    assert len(records) == 3 * TASKS * RUNS
+    for one in records:
+        assert 0 <= one["share_a"] + one["share_b"] <= 1
+        assert one["outcome"] == (
+            "tie" if one["share_a"] == one["share_b"] else "a" if one["share_a"] > one["share_b"] else "b"
+        )
+        # With scores of 0 and 1: mean scores differ by what each wins of the other, but for the redraws.
+        assert one["score_b"] - one["score_a"] == pytest.approx(one["share_b"] - one["share_a"], abs=0.2)
+    place = Workspace(pooled.parent.parent)
+    packed = next((pooled / "archive").iterdir())
+    done = place.run("archive", "audit", packed)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "pool of 6 draws" in (packed / "report.md").read_text()
+    refit = place.run(
+        "fit", packed / "pairwise_records.jsonl", "--ledger", packed / "token_ledger.jsonl", "--json"
+    )
+    assert refit.returncode == 0, refit.stderr
+    again = {row["strategy"]: row for row in json.loads(refit.stdout)["strategies"]}
+    for name, row in table(pooled).items():
+        if row["role"] != "ceiling":
+            assert again[name]["elo"] == pytest.approx(float(row["elo"]), abs=0.01)
+            assert again[name]["total_tokens"] == int(row["total_tokens"])
+
+
+def test_the_expanded_export_of_a_pool(pooled: Path) -> None:
+    place = Workspace(pooled.parent.parent)
+    done = place.run("ledger", "export", pooled, "--expand")
+    expanded = [json.loads(line) for line in done.stdout.splitlines()]
+    sums = founding(expanded)
+    # What was paid is nobody's line; what each strategy is charged adds up to the table.
+    assert sums.pop(None) == sum(line["total_tokens"] for line in lines(pooled / "token_ledger.jsonl"))
+    assert {name: round(tokens) for name, tokens in sums.items()} == {
+        name: int(row["total_tokens"]) for name, row in table(pooled).items()
+    }
+
+
+def test_continuous_scores_pair_across_runs_and_a_resumed_pool_asks_nothing_again(place: Workspace) -> None:
+    from elometer.gateway.demo.experiment import continuous_experiment
+
+    for plan in ("nested", "pool"):
+        folder = place.experiments / plan
+        folder.mkdir(parents=True)
+        spec, tasks = continuous_experiment(3, experiment_id=plan, tasks=4, runs=2, k_values=(1, 2, 4))
+        (folder / "experiment.yaml").write_text(spec.replace("sampling:\n", f"sampling:\n  plan: {plan}\n"))
+        (folder / "tasks.jsonl").write_text(tasks)
+        process = place.start("run", folder, "--plain")
+        while process.poll() is None and len(lines(folder / "token_ledger.jsonl")) < 8:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        done = place.run("run", folder, "--plain")
+        assert done.returncode == 0, done.stderr
+        assert len(finals(folder)) == 4 * 2 * {"nested": 4, "pool": 6}[plan]
+        assert set(Counter(line["call_id"] for line in finals(folder)).values()) == {1}
+        records = lines(folder / "pairwise_records.jsonl")
+        if plan == "nested":
+            assert {(one["run_a"], one["run_b"]) for one in records} == {(1, 2), (2, 1)}
+        audited = place.run("archive", "audit", next((folder / "archive").iterdir()))
+        assert audited.returncode == 0, audited.stdout
