@@ -57,9 +57,11 @@ def baseball() -> RecordSet:
 def test_baseball_with_and_without_the_home_effect() -> None:
     plain = fit(baseball(), None, FitOptions(estimator="mle", anchor="Ba"))
     np.testing.assert_allclose([row.theta for row in plain.strategies], published.BASEBALL_ML, atol=1e-8)
+    np.testing.assert_allclose([row.se for row in plain.strategies], published.BASEBALL_SE, atol=1e-8)
     home = fit(baseball(), None, FitOptions(estimator="mle", anchor="Ba", position=True))
     np.testing.assert_allclose([row.theta for row in home.strategies], published.BASEBALL_HOME, atol=1e-8)
-    assert home.position == pytest.approx(published.BASEBALL_HOME_EFFECT, abs=2e-7)
+    np.testing.assert_allclose([row.se for row in home.strategies], published.BASEBALL_HOME_SE, atol=1e-8)
+    assert home.position == pytest.approx(published.BASEBALL_HOME_EFFECT, abs=1e-8)
     assert "shown first is worth +52.5 Elo" in text_table(home)
 
 

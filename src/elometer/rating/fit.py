@@ -86,13 +86,15 @@ def elo_ratings(records: RecordSet, options: FitOptions | None = None) -> dict[s
     options = options or FitOptions()
     anchor = _anchor(records, options)
     graph = graph_of(records, options)
-    require_maximum(graph, options, component_text(_named(records, graph)))
+    if not graph.strongly_connected:
+        require_maximum(graph, options, component_text(_named(records, graph)))
     theta = ability(records, options, graph)
     elo = options.elo_base + options.per_logit * (theta - theta[anchor])
-    return {
-        name: float(elo[s]) if graph.island_of[s] == graph.island_of[anchor] else None
-        for s, name in enumerate(records.strategies)
-    }
+    found: dict[str, float | None] = dict(zip(records.strategies, elo.tolist(), strict=True))
+    if len(graph.islands) > 1:
+        for s in np.flatnonzero(graph.island_of != graph.island_of[anchor]).tolist():
+            found[records.strategies[s]] = None
+    return found
 
 
 def _named(records: RecordSet, graph: WinGraph) -> tuple[tuple[str, ...], ...]:

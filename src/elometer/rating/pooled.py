@@ -119,6 +119,8 @@ def _oriented(
 
 def graph_of(records: RecordSet, options: FitOptions) -> WinGraph:
     """The win graph of the comparisons that the fit uses: a tie is an edge both ways unless dropped."""
+    if records.plain_wins is not None:
+        return win_graph(records.plain_wins)
     pairs = records.pair_counts
     ties = 0.0 if options.ties_used == "drop" else pairs.ties
     size = len(records.strategies)
@@ -148,8 +150,10 @@ def ability(records: RecordSet, options: FitOptions, graph: WinGraph) -> Floats:
         )
     if options.model != "bradley-terry":
         return fit_pooled(records, options, graph).theta
-    cells, size = weighted_cells(records, options), len(records.strategies)
-    return np.asarray(_maximum(cells, size, options, graph)[0].theta[0], dtype=np.float64)
+    wins = records.plain_wins
+    if wins is None:
+        wins = _scores(weighted_cells(records, options), len(records.strategies))
+    return np.asarray(_maximum(wins, options, graph).theta[0], dtype=np.float64)
 
 
 def _by_tasks_again(estimate: Estimate, records: RecordSet) -> Estimate:
@@ -183,8 +187,7 @@ def _estimate(
     extra: tuple[str, float, float] | None,
 ) -> Estimate:
     present = cells.present(size)
-    scores = cells.matrix(cells.first_score, size)
-    scores = scores + cells.matrix(cells.games - cells.first_score, size).T
+    scores = _scores(cells, size)
     return Estimate(
         theta=found.theta[0, :size],
         influence=influence,
@@ -198,15 +201,20 @@ def _estimate(
     )
 
 
-def _maximum(cells: Cells, size: int, options: FitOptions, graph: WinGraph) -> tuple[Maximum, Floats]:
-    wins = cells.matrix(cells.first_score, size)
-    wins = wins + cells.matrix(cells.games - cells.first_score, size).T
+def _scores(cells: Cells, size: int) -> Floats:
+    """(K, K): what i scored against j."""
+    scores = cells.matrix(cells.first_score, size)
+    return scores + cells.matrix(cells.games - cells.first_score, size).T
+
+
+def _maximum(scores: Floats, options: FitOptions, graph: WinGraph) -> Maximum:
     fit = bradley_terry.fit_firth if options.penalised else bradley_terry.fit_maximum_likelihood
-    return fit(wins[None], graph.island_of), wins
+    return fit(scores[None], graph.island_of)
 
 
 def _fit_bradley_terry(cells: Cells, size: int, options: FitOptions, graph: WinGraph) -> Estimate:
-    found, wins = _maximum(cells, size, options, graph)
+    wins = _scores(cells, size)
+    found = _maximum(wins, options, graph)
     theta = found.theta[0]
     shift = bradley_terry.gauge(graph.island_of)
     spread = bradley_terry.covariance(bradley_terry.information(theta, wins + wins.T), shift)

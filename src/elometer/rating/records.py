@@ -111,6 +111,8 @@ class RecordSet:
     across_runs: Integers | None = None
     shared: int = 0  # records whose two answers rest on the same draws
     shared_measured: int = 0  # those of them with scores that are not known to be 0 or 1
+    # (K, K) wins, where it is known that all records are decisive, weigh one, and stand in one task
+    plain_wins: Floats | None = None
 
     @classmethod
     def from_records(cls, records: Iterable[PairRecord]) -> RecordSet:
@@ -233,6 +235,7 @@ class RecordSet:
         keep = blocks[self.cell_block]
         return replace(
             self,
+            plain_wins=None,
             **{name: getattr(self, name)[keep] for name in CELL_COLUMNS},
         )
 

@@ -11,10 +11,23 @@ comparisons in all. It has no constant to choose and does not depend on a refere
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
-from elometer.rating.estimators.newton import Floats, Maximum, Steps, Which, maximise
+from elometer.rating.estimators.newton import (
+    TOLERANCE,
+    Floats,
+    Maximum,
+    Steps,
+    Which,
+    maximise,
+)
+
+MANY_GAMES = 8
+MOST_BARE_STEPS = 12
+LARGEST_BARE_STEP = 10.0  # logits, all strategies together: far from where e^θ overflows
 
 
 def probabilities(theta: Floats) -> Floats:
@@ -117,6 +130,10 @@ def fit_maximum_likelihood(
     wins: Floats, islands: npt.NDArray[np.int64], start: Floats | None = None
 ) -> Maximum:
     """θ (B, K) of the greatest likelihood; it exists where each island's win graph is strongly connected."""
+    if len(wins) == 1 and start is None and not islands.any():
+        found = _fit_one(wins[0])
+        if found is not None:
+            return found
     shift, games, won = gauge(islands), wins + np.swapaxes(wins, -1, -2), wins.sum(axis=-1)
 
     def objective(theta: Floats, which: Which) -> Floats:
@@ -134,6 +151,50 @@ def fit_maximum_likelihood(
         return slope, steps
 
     return maximise(objective, climb, _start(won, games, shift, start), games.sum(axis=(-2, -1)) / 2)
+
+
+def _fit_one(wins: Floats) -> Maximum | None:
+    """One plain fit of one island by bare Newton steps, as long as each at least halves the gradient.
+
+    That proves them; what needs shorter steps, or has no maximum, gets None and is left to `maximise`. With
+    odds e^θ no probability is computed: P(i beats j) = odds_i / (odds_i + odds_j).
+    """
+    size = len(wins)
+    one = np.ones(size)
+    games, won = wins + wins.T, wins.dot(one)
+    comparisons = float(won.dot(one))
+    if comparisons >= MANY_GAMES * size * size:
+        # With many games a pair, the mean of a strategy's log odds against each other one is nearly it.
+        odds = np.log(wins + 0.5)
+        theta = (odds.dot(one) - one.dot(odds)) / size
+    else:
+        theta = np.log((won + 0.5) / (one.dot(wins) + 0.5))
+    both, weight = np.empty_like(games), np.empty_like(games)
+    diagonal = weight.reshape(-1)[:: size + 1]
+    enough, last = (TOLERANCE * max(comparisons, 1.0)) ** 2, math.inf
+    for steps in range(MOST_BARE_STEPS):
+        odds = np.exp(theta)
+        column = odds[:, None]
+        np.add(column, odds, out=both)
+        np.divide(games, both, out=weight)
+        slope = won - odds * weight.dot(one)
+        steepness = float(slope.dot(slope))  # squared, never less than that of the steepest alone
+        if steepness <= enough:
+            return Maximum((theta - theta.dot(one) / size)[None], np.ones(1, dtype=bool), steps)
+        if not steepness <= 0.25 * last:
+            return None
+        last = steepness
+        weight /= both
+        weight *= odds
+        weight *= column
+        own = weight.dot(one)
+        np.subtract(own.dot(one) / size**2, weight, out=weight)
+        diagonal += own
+        taken = np.linalg.solve(weight, slope)
+        if not float(taken.dot(taken)) <= LARGEST_BARE_STEP**2:
+            return None
+        theta += taken
+    return None
 
 
 def fit_firth(wins: Floats, islands: npt.NDArray[np.int64], start: Floats | None = None) -> Maximum:
