@@ -21,7 +21,7 @@ from elometer.rating.records import Integers, RecordSet, natural_order, require_
 Pair = tuple[str, str]
 FEW_NAMES = 40  # up to here a pair is looked up whole: one look-up, in a dictionary that is soon made
 PROBED, PROBED_WIDELY = 256, 2048  # pairs that are likely to hold all names
-CHUNK = 1 << 14  # pairs at a time, so that what was looked up is still in the cache
+CHUNK = 1 << 12  # pairs at a time, so that what was looked up is still in the cache
 
 _second = itemgetter(1)
 
@@ -77,7 +77,7 @@ def _count_split(pairs: list[Pair], names: Sequence[str]) -> Integers:
 
 
 def _parts(pairs: list[Pair], length: int) -> Iterator[list[Pair]]:
-    if len(pairs) <= length:
+    if len(pairs) <= 4 * length:
         yield pairs
         return
     for at in range(0, len(pairs), length):
