@@ -1,19 +1,25 @@
 """Speed of the fit beside its peers in one run: `OPENBLAS_NUM_THREADS=1 pytest -m benchmark -s` on this file.
 
-CPU seconds of this process, medians; the input is a list of (winner, loser) names in memory, a cell is the
-conversion to the library's own form plus the fit. Peers are not dependencies: choix, evalica, arena-rank and
-arenakit are measured where they are installed. The factors asked for are those of the first measurement
-(2026, same peers and versions); both are printed.
+CPU seconds of this process, one thread; the input is a list of (winner, loser) names in memory, a cell is the
+conversion to the library's own form plus the fit. All contenders take turns, block by block, so that a change of
+the machine's load meets all alike; the figure is the median over blocks of the median call of a block. Peers are
+not dependencies: choix, evalica, arena-rank and arenakit are measured where they are installed.
+
+The factors asked for are those of the first measurement (2026, an EPYC server, same peers and versions). NOISE
+is what a factor may fall short of them. They are ratios of unlike work, and move with the machine: of our time
+at 1e4 records half is reading memory and a third the start-up of some fifty array operations, which a faster
+core hastens less than a peer's arithmetic. Where another process shares the core's caches, ours suffers first.
 """
 
 from __future__ import annotations
 
 import gc
 import importlib
+import importlib.util
 import statistics
 import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +37,8 @@ pytestmark = pytest.mark.benchmark
 
 Pairs = list[tuple[str, str]]
 MLE = FitOptions(estimator="mle")
-# Published factors move with the machine: at 1e4 records two thirds of our time is one dictionary look-up per
-# record, which no code of ours can hasten, while a peer's compiled loop gains more from a faster core.
-FLOOR = 0.4
+NOISE = 0.85  # of a factor
+BLOCKS = 5
 
 
 @cache
@@ -104,38 +109,57 @@ PEERS: dict[str, Callable[[Pairs], dict[str, float]]] = {
     "arenakit": with_arenakit,
 }
 CELLS = [(5, 10**4), (20, 10**4), (200, 10**4), (5, 10**6), (20, 10**6), (200, 10**6), (20, 10**7)]
+# None: minutes or gigabytes.
 FACTORS = {
     "choix": (30, 38, 5.1, 30, 28, 8.1, None),
-    "evalica": (5.1, 7.2, 0.68, 9.5, 8.3, 1.2, 7.2),
+    "evalica": (5.1, 7.2, 1.0, 9.5, 8.3, 1.2, 7.2),
     "arena_rank": (1500, 1600, 219, 42, 39, 9.8, None),
     "arenakit": (38, 43, 12, 83, 63, 11.7, None),
 }
 
 
-@pytest.mark.parametrize("peer", list(PEERS))
+def in_turns(contenders: dict[str, Callable[[], Any]], blocks: int) -> dict[str, float]:
+    """CPU seconds of each: the median over blocks of a block's median call; a block lasts a while."""
+    found: dict[str, list[float]] = {name: [] for name in contenders}
+    for _block in range(blocks):
+        for name, work in contenders.items():
+            first, _ = spent(work, 1)
+            times = min(40, int(0.05 / max(first, 1e-6)))
+            found[name].append(spent(work, times)[0] if times > 1 else first)
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
 @pytest.mark.parametrize("cell", range(len(CELLS)))
-def test_records_to_ratings(peer: str, cell: int) -> None:
-    needed = FACTORS[peer][cell]
-    if needed is None:
-        pytest.skip(f"{peer} takes minutes or gigabytes for this cell")
-    pytest.importorskip(peer, reason=f"{peer} is not installed")
+def test_records_to_ratings(cell: int) -> None:
     size, count = CELLS[cell]
+    asked = {
+        peer: factors[cell] for peer, factors in FACTORS.items()
+        if factors[cell] is not None and importlib.util.find_spec(peer) is not None
+    }  # fmt: skip
+    if not asked:
+        pytest.skip("no peer is installed")
     pairs, _tasks = data(size, count)
-    PEERS[peer](pairs[:5000])  # imports and first compilation are not counted
-    times = 9 if count <= 10**4 else 3 if count <= 10**6 else 1
-    peer_spent, theirs = spent(lambda: PEERS[peer](pairs), min(times, 3 if peer != "evalica" else times))
-    our_spent, found = spent(lambda: ours(pairs), 5 * times if count <= 10**4 else times)
+    found = ours(pairs)
     anchor = next(iter(found))
-    apart = max(
-        abs(found[name] - found[anchor] - 173.7178 * (theirs[name] - theirs[anchor])) for name in found
-    )
-    factor = peer_spent / our_spent
-    print(
-        f"\nK={size} n={count:.0e} {peer}: {peer_spent:.4f} s, ours {our_spent:.4f} s, "
-        f"factor {factor:.1f} (asked {needed}), apart {apart:.1g} Elo"
-    )
-    assert apart < 2.0
-    assert factor >= FLOOR * needed
+    apart = {}
+    for peer in asked:
+        PEERS[peer](pairs[:5000])  # imports and first compilation are not counted
+        theirs = PEERS[peer](pairs)
+        apart[peer] = max(
+            abs(found[name] - found[anchor] - 173.7178 * (theirs[name] - theirs[anchor])) for name in found
+        )
+    contenders = {peer: partial(PEERS[peer], pairs) for peer in asked} | {"ours": partial(ours, pairs)}
+    took = in_turns(contenders, BLOCKS if count < 10**7 else 1)
+    factors = {peer: took[peer] / took["ours"] for peer in asked}
+    print(f"\nK={size} n={count:.0e}: ours {took['ours'] * 1e3:.3f} ms")
+    for peer, factor in factors.items():
+        print(
+            f"  {peer}: {took[peer] * 1e3:.2f} ms, factor {factor:.1f} (asked {asked[peer]}), "
+            f"apart {apart[peer]:.1g} Elo"
+        )
+    assert max(apart.values()) < 2.0
+    short = {peer: factor for peer, factor in factors.items() if factor < NOISE * asked[peer]}
+    assert not short
 
 
 def task_counts(pairs: Pairs, tasks: np.ndarray) -> RecordSet:
@@ -178,7 +202,7 @@ def test_a_thousand_replicates_beside_arenakit(size: int, count: int, replicates
     assert found.standard_error(weights) == pytest.approx(
         (scores @ weights).std(), rel=0.2 if count < 10**6 else 0.6
     )
-    assert factor >= FLOOR * needed
+    assert factor >= NOISE * needed
 
 
 @pytest.mark.parametrize(
@@ -200,7 +224,7 @@ def test_a_thousand_replicates_beside_loops_of_fits(peer: str, times: int, neede
     print(
         f"\n{peer}: {peer_spent:.1f} s a thousand, ours {our_spent:.4f} s, factor {factor:.0f} (asked {needed})"
     )
-    assert factor >= FLOOR * needed
+    assert factor >= NOISE * needed
 
 
 def test_a_million_records_from_jsonl(tmp_path: Path) -> None:
