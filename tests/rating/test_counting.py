@@ -74,7 +74,7 @@ def test_any_list_of_pairs(rows: list[tuple[str, str, bool]]) -> None:
 
 
 def test_a_name_that_first_stands_far_down(way: str) -> None:
-    pairs = drawn(5, 30_000, copies=False) + [("late", "n1"), ("n1", "later")]
+    pairs = [*drawn(5, 30_000, copies=False), ("late", "n1"), ("n1", "later")]
     assert counted(pairs) == dict(Counter(pairs))
 
 
@@ -95,7 +95,7 @@ def test_more_strategies_than_addresses_are_counted_for(way: str) -> None:
 
 
 def test_other_sequences_than_tuples(way: str) -> None:
-    Named = namedtuple("Named", "winner loser")  # noqa: PYI024
+    Named = namedtuple("Named", "winner loser")
     plain = drawn(4, 500, copies=False)
     for made in ([Named(*pair) for pair in plain], [list(pair) for pair in plain]):
         assert addresses.count_objects(made) is None  # type: ignore[arg-type]
@@ -108,7 +108,7 @@ def test_what_is_no_pair_is_never_counted_as_one(way: str, wrong: Any) -> None:
     pairs: list[Any] = [("a", "b"), ("b", "a")] * 200
     for at in (0, 1, 300):
         with pytest.raises((ValueError, TypeError)):
-            RecordSet.from_pairs(pairs[:at] + [wrong] + pairs[at:])
+            RecordSet.from_pairs([*pairs[:at], wrong, *pairs[at:]])
 
 
 @pytest.mark.parametrize("wrong", [("a", "a"), ("", "a"), ("a", "")])
@@ -116,7 +116,7 @@ def test_self_pairs_and_empty_names_are_refused(way: str, wrong: Pair) -> None:
     pairs = [("a", "b"), ("b", "c")] * 200
     for at in (0, 300):
         with pytest.raises(UsageError):
-            RecordSet.from_pairs(pairs[:at] + [wrong] + pairs[at:])
+            RecordSet.from_pairs([*pairs[:at], wrong, *pairs[at:]])
     with pytest.raises(UsageError):
         RecordSet.from_pairs([])
 

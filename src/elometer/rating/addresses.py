@@ -88,10 +88,11 @@ def _memory() -> Words | None:
 
 def _items(held: npt.NDArray[np.object_], memory: Words) -> Words | None:
     """(2, n) addresses of the items of n tuples; None where they are not all tuples of two."""
-    at = np.frombuffer(held, dtype=np.intp) >> 3  # type: ignore[call-overload]
+    at: Words = np.frombuffer(held, dtype=np.intp) >> 3
     if not (memory.take(at + TYPE) == id(tuple)).all() or not (memory.take(at + LENGTH) == 2).all():
         return None
-    return memory.take(at + ITEMS)
+    items: Words = memory.take(at + ITEMS)
+    return items
 
 
 class _Numbers:

@@ -194,7 +194,7 @@ def _fit_one(wins: Floats) -> Maximum | None:
 
 
 def _near(wins: Floats, odds: Floats, both: Floats, weight: Floats, one: Floats) -> Floats:
-    """Odds after two steps of Newman's iteration (2023, J. Machine Learning Research 24): a Newton step saved."""
+    """Odds after two steps of Newman's iteration (2023, Journal of Machine Learning Research 24)."""
     for _step in range(2):
         np.add(odds[:, None], odds, out=both)
         np.divide(wins, both, out=weight)
