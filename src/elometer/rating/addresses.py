@@ -23,7 +23,7 @@ from elometer.rating.records import Integers
 Words = npt.NDArray[np.intp]
 
 MOST_OBJECTS = 1024  # distinct ones; beyond, the square of counts costs more than the dictionary
-CHUNK = 1 << 12  # pairs at a time, so that what was read is still in the cache
+CHUNK = 5120  # pairs at a time, so that what was read is still in the cache
 LEARNT = 1024  # pairs from which the table is filled at once
 BITS = 13  # of the table's size
 WORD = 8  # bytes
@@ -73,9 +73,8 @@ def _memory() -> Words | None:
     import ctypes
 
     try:
-        words = np.frombuffer(
-            (ctypes.c_ssize_t * (ADDRESSABLE // WORD - 1)).from_address(WORD), dtype=np.intp
-        )
+        everything: Any = (ctypes.c_ssize_t * (ADDRESSABLE // WORD - 1)).from_address(WORD)
+        words: Words = np.frombuffer(everything, dtype=np.intp)
         probe = [("a", "b"), (None, 1.5), ("b", "a")]
         held = np.fromiter(probe, dtype=object, count=len(probe))
         items = _items(held, words)
