@@ -101,6 +101,7 @@ class RecordReader:
         self._outcomes = _OutcomeCodes({"a": FIRST, "b": SECOND, "tie": TIE, None: DERIVED})
         self._chunks: list[Columns] = []
         self._lines_before = 0
+        self._any_bare = False
 
     def add_records(self, records: Iterable[PairRecord]) -> None:
         """Add records in memory; raises UsageError that names the position of one that does not fit."""
@@ -180,6 +181,7 @@ class RecordReader:
         outcome = column("outcome", self._outcomes)
         weight = np.fromiter(map(attrgetter("weight"), rows), dtype=np.float64, count=len(rows))
         bare = (a == MISSING) & (b == MISSING)
+        self._any_bare = self._any_bare or bool(bare.any())
         faults = _faults(a, b, winner, loser, outcome, weight, bare, self._names.get("", -1))
         self._raise_first(faults, rows, name)
         derived = outcome == DERIVED
@@ -356,6 +358,7 @@ class RecordReader:
             across_runs=across,
             shared=int((shared != 0).sum()),
             shared_measured=int((shared == SHARED_MEASURED).sum()),
+            ordered=not self._any_bare,
         )
 
 

@@ -111,6 +111,9 @@ class RecordSet:
     across_runs: Integers | None = None
     shared: int = 0  # records whose two answers rest on the same draws
     shared_measured: int = 0  # those of them with scores that are not known to be 0 or 1
+    ordered: bool = (
+        False  # whether first and second tell who was shown first; bare pairs list the winner first
+    )
     # (K, K) wins, where it is known that all records are decisive, weigh one, and stand in one task
     plain_wins: Floats | None = None
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from elometer.core.errors import UsageError
+from elometer.core.text import gettext as _
 from elometer.rating.records import Floats, Integers, RecordSet
 
 # Why a price is refused: see `TokenUse.comparable`.
@@ -69,7 +71,11 @@ class TaskTokens:
 
 
 def task_tokens(records: RecordSet, charged: Mapping[tuple[str, str, int], float]) -> TaskTokens:
-    """Join charged tokens to the task-runs that were compared."""
+    """Join charged tokens to the task-runs that were compared.
+
+    Raises UsageError for a number of tokens that is negative, infinite or none.
+    """
+    _require_counts(charged)
     place = {name: index for index, name in enumerate(records.strategies)}
     if records.tasks == ("",):
         return _unjoined(place, charged)
@@ -102,6 +108,21 @@ def task_tokens(records: RecordSet, charged: Mapping[tuple[str, str, int], float
     np.add.at(total, records.block_task, filled)
     mean = np.where(runs > 0, total / np.maximum(runs, 1.0), np.nan)
     return TaskTokens(mean, filled.sum(axis=0), charged_runs - known.sum(axis=0), True)
+
+
+def _require_counts(charged: Mapping[tuple[str, str, int], float]) -> None:
+    values = np.fromiter(charged.values(), dtype=np.float64, count=len(charged))
+    wrong = ~((values >= 0) & np.isfinite(values))
+    if not wrong.any():
+        return
+    strategy, task, run = list(charged)[int(wrong.argmax())]
+    raise UsageError(
+        _("{strategy}, task {task}, run {run}: no number of tokens.").format(
+            strategy=strategy, task=task, run=run
+        ),
+        evidence=str(values[wrong.argmax()]),
+        fix=_("Give numbers that are finite and not negative."),
+    )
 
 
 def _unjoined(place: Mapping[str, int], charged: Mapping[tuple[str, str, int], float]) -> TaskTokens:

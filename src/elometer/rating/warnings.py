@@ -6,8 +6,13 @@ import numpy as np
 
 from elometer.core.natural import natural_key
 from elometer.core.text import gettext as _
+from elometer.rating.comparisons import difference
+from elometer.rating.consistency import circle, position_of
+from elometer.rating.estimate import contrast_error
 from elometer.rating.estimators import bradley_terry
+from elometer.rating.records import sums
 from elometer.rating.result import FitResult, FitWarning
+from elometer.rating.student import two_sided
 from elometer.rating.tokens import TokenUse
 
 FEW_TASKS = 10
@@ -17,6 +22,8 @@ FEW_COMPARISONS = 30
 MANY_TIES = 0.5
 LARGEST_TASK = 0.5
 LARGEST_MOVE = 20  # Elo
+LARGEST_SHARE_OF_ERROR = 0.5
+FEW_TASKS_OF_STRATEGY = 5
 
 
 def collect(result: FitResult, use: TokenUse | None, left_out: tuple[str, ...]) -> tuple[FitWarning, ...]:
@@ -28,6 +35,7 @@ def collect(result: FitResult, use: TokenUse | None, left_out: tuple[str, ...]) 
         *_profile(result),
         *_clusters(result),
         *_amount(result),
+        *_consistency(result),
         *_tokens(result, use),
     ]
     if left_out:
@@ -146,9 +154,6 @@ def _clusters(result: FitResult) -> list[FitWarning]:
 
 
 def _no_spread(result: FitResult) -> list[bool]:
-    from elometer.rating.comparisons import difference
-    from elometer.rating.estimate import contrast_error
-
     names = [row.strategy for row in result.strategies]
     flat = []
     for index, row in enumerate(result.strategies):
@@ -171,6 +176,7 @@ def _amount(result: FitResult) -> list[FitWarning]:
                 ),
             )
         )
+    found.extend(_few_tasks_of_strategy(result))
     found.extend(_dominant_task(result))
     found.extend(_penalty_moves(result))
     if result.tie_rate > MANY_TIES:
@@ -189,16 +195,28 @@ def _amount(result: FitResult) -> list[FitWarning]:
     return found
 
 
+def _few_tasks_of_strategy(result: FitResult) -> list[FitWarning]:
+    """Where the fit has tasks enough, but not each strategy; `few_tasks` speaks of the others."""
+    few = tuple(row.strategy for row in result.strategies if row.tasks < FEW_TASKS_OF_STRATEGY)
+    if not few or result.tasks < FEW_TASKS_OF_STRATEGY:
+        return []
+    message = _("Compared in fewer than {n} tasks: {names}.")
+    return [
+        FitWarning("few_tasks_of_strategy", message.format(n=FEW_TASKS_OF_STRATEGY, names=_shortened(few)))
+    ]
+
+
 def _dominant_task(result: FitResult) -> list[FitWarning]:
     """Only where records, not tasks, weigh the same can one task outweigh all others."""
     if result.options.task_weight == "equal" or result.tasks < 2:
         return []
     records = result.records
-    per_task = np.bincount(records.block_task[records.cell_block], records.records, len(records.tasks))
+    weight = records.first_wins + records.second_wins + records.ties
+    per_task = sums(records.block_task[records.cell_block], weight, len(records.tasks))
     share = float(per_task.max() / per_task.sum())
     if share <= LARGEST_TASK:
         return []
-    message = _("Task {name} holds {share:.0%} of the comparisons and decides the result.")
+    message = _("Task {name} holds {share:.0%} of the weight and decides the result.")
     return [
         FitWarning("dominant_task", message.format(name=records.tasks[int(per_task.argmax())], share=share))
     ]
@@ -212,18 +230,51 @@ def _penalty_moves(result: FitResult) -> list[FitWarning]:
     if result.aggregation != "pooled" or result.ties == "davidson" or result.options.position:
         return []
     plain = bradley_terry.fit_maximum_likelihood(estimate.scores[None], estimate.graph.island_of)
-    moved = result.options.per_logit * (estimate.theta - plain.theta[0])
+    moved = estimate.theta - plain.theta[0]
     names = [row.strategy for row in result.strategies]
-    far = [
-        row.strategy
-        for s, row in enumerate(result.strategies)
-        if row.compared_with is not None
-        and abs(moved[s] - moved[names.index(row.compared_with)]) > LARGEST_MOVE
-    ]
+    far = []
+    for s, row in enumerate(result.strategies):
+        if row.compared_with is None:
+            continue
+        weights = difference(len(names), names.index(row.compared_with), s)
+        move, error = abs(float(weights @ moved)), contrast_error(estimate, weights)[0]
+        limit = LARGEST_MOVE / result.options.per_logit
+        if move > limit or (error is not None and move > LARGEST_SHARE_OF_ERROR * error):
+            far.append(row.strategy)
     if not far:
         return []
-    message = _("The penalty moves ΔElo of {names} by more than {most} Elo: comparisons are few.")
+    message = _(
+        "The penalty moves ΔElo of {names} by more than {most} Elo or half a standard error: "
+        "comparisons are few."
+    )
     return [FitWarning("penalty_moves", message.format(names=_shortened(tuple(far)), most=LARGEST_MOVE))]
+
+
+def _consistency(result: FitResult) -> list[FitWarning]:
+    """Where the data contradict one number per strategy."""
+    found = []
+    three = circle(result.records, result.options, result.estimate.scores)
+    if three is not None:
+        a, b, c = (result.records.strategies[s] for s in three)
+        message = _(
+            "{a} beats {b}, {b} beats {c} and {c} beats {a}, each beyond chance: no number orders them."
+        )
+        found.append(FitWarning("intransitive", message.format(a=a, b=b, c=c)))
+    position = position_of(result.records, result.options)
+    if position is None:
+        return found
+    worth, error = (result.options.per_logit * value for value in (position.effect, position.error))
+    if abs(worth) > two_sided(result.options.level, np.inf) * error:
+        message = _("Being shown first is worth {worth:+.0f} Elo (SE {error:.0f}): fit with --position.")
+        found.append(FitWarning("position_effect", message.format(worth=worth, error=error)))
+    if position.uneven:
+        shares = tuple(
+            _("{name} ({share:.0%})").format(name=result.records.strategies[s], share=share)
+            for s, share in position.uneven
+        )
+        message = _("Not shown first as often as second: {names} of their comparisons.")
+        found.append(FitWarning("position_imbalance", message.format(names=_shortened(shares))))
+    return found
 
 
 def _units(result: FitResult, use: TokenUse) -> list[FitWarning]:
