@@ -107,6 +107,22 @@ def test_the_expanded_export_gives_the_founding_sum_what_is_charged(shared: Path
     assert spent == sum(line["total_tokens"] for line in lines(shared / "token_ledger.jsonl"))
 
 
+def test_why_and_the_result_speak_of_shared_calls(shared: Path) -> None:
+    place = Workspace(shared.parent.parent)
+    done = place.run("why", "shared", "sample_1")
+    assert done.returncode == 0, done.stderr
+    assert "has no line in the ledger" not in done.stdout
+    fit = json.loads((shared / "fit.json").read_text())
+    rows = table(shared)
+    spent = sum(line["total_tokens"] for line in lines(shared / "token_ledger.jsonl"))
+    charged = sum(int(row["total_tokens"]) for row in rows.values())
+    assert fit["sharing"] == {"plan": "nested", "charged_tokens": charged, "spent_tokens": spent}
+    assert spent < charged
+    # Every round's prompt, also of a first round that others rest on.
+    assert list(fit["prompt_tokens_by_round"]) == ["rounds_2", "rounds_4"]
+    assert list(fit["prompt_tokens_by_round"]["rounds_2"]) == ["1", "2"]
+
+
 def test_smaller_strategies_are_the_first_part_of_larger_ones(shared: Path) -> None:
     texts = {
         (item["task"], item["run"], item["attempt"]["sample"], item["attempt"]["round"]): item

@@ -15,6 +15,7 @@ from statistics import fmean, stdev
 import numpy as np
 import pytest
 
+from elometer.core.errors import UsageError
 from elometer.rating.fit import FitOptions, fit
 from elometer.rating.pairs import BlockScores, pair_across_runs, pair_blocks
 from elometer.rating.records import PairRecord, RecordSet, read_records
@@ -148,3 +149,12 @@ def test_shares_of_wins_count_as_shares(tmp_path: Path) -> None:
     assert found.second_wins.tolist() == pytest.approx([0.2, 1.0])
     assert found.ties.tolist() == pytest.approx([0.3, 0.0])
     assert found.tie_rate == pytest.approx(0.15)
+
+
+def test_runs_that_records_join_are_no_units_of_their_own() -> None:
+    rng = np.random.default_rng(1)
+    records = RecordSet.from_records(pair_across_runs("e", best_of(rng, nested=True), RUNS))
+    with pytest.raises(UsageError, match="two runs"):
+        fit(records, None, FitOptions(generalise="runs"))
+    within = RecordSet.from_records(pair_blocks("e", best_of(rng, nested=True)))
+    assert fit(within, None, FitOptions(generalise="runs")).interval_basis == "runs"

@@ -16,8 +16,8 @@ from elometer.core.errors import UsageError
 from elometer.runs.costs import Estimate, PilotLine, from_pilot, from_table, read_token_table
 from elometer.runs.findings import lint
 from elometer.runs.plan import Plan, block_order, call_order, make_plan
-from elometer.runs.power import INTRA_TASK, detectable_delta_elo, score_sd
-from elometer.runs.sharing import calls_per_block
+from elometer.runs.power import INTRA_TASK, SCORE_SD, SHARED_SD, detectable_delta_elo, score_sd
+from elometer.runs.sharing import calls_per_block, with_plan
 from elometer.runs.spec import Experiment, load_experiment
 
 FOUNDING = Path(__file__).parents[1] / "fixtures" / "founding"
@@ -97,6 +97,48 @@ def test_the_founding_table_does_not_fit_the_founding_budget(founding: Experimen
     # One run of three is 115,667; the three cheapest strategies are 80,000; four would be 169,000 · 1.2 > 200,000.
     assert "runs: 1 (115,667 tokens)" in finding.fix
     assert "leave out sample_8, sample_16 (80,000 tokens)" in finding.fix
+
+
+def test_plans_that_share_calls_are_offered_with_what_holds_of_their_bias(founding: Experiment) -> None:
+    table = read_token_table(FOUNDING / "table.csv")
+    fix = next(
+        one for one in plan_of(founding, from_table(table, 9, "t")).findings if one.code == "over-budget"
+    ).fix
+    # sample_16 holds all: 178,000; a pool of 16 + 8 draws takes 24 / 16 of that. With headroom two days each.
+    assert "sampling.plan: nested (178,000 tokens, days: 2; no bias with scores of 0 and 1" in fix
+    assert "sampling.plan: pool (267,000 tokens, days: 2; no bias, since strategies meet on disjoint" in fix
+    dropped = replace(founding, eval=replace(founding.eval, ties="drop"))
+    fix = next(
+        one for one in plan_of(dropped, from_table(table, 9, "t")).findings if one.code == "over-budget"
+    ).fix
+    assert "nested (178,000 tokens, days: 2; no bias, since answers of different runs meet)" in fix
+    single = replace(dropped, sampling=replace(founding.sampling, runs=1))
+    fix = next(
+        one for one in plan_of(single, from_table(table, 3, "t")).findings if one.code == "over-budget"
+    ).fix
+    assert "nested" not in fix
+    assert "pool" in fix
+
+
+def test_calls_tokens_and_days_under_each_plan(founding: Experiment) -> None:
+    table = from_table(read_token_table(FOUNDING / "table.csv"), 9, "t")
+    found = {}
+    for plan in ("independent", "nested", "pool"):
+        experiment = with_plan(founding, plan, within=True) if plan != "independent" else founding
+        assert experiment is not None
+        made = plan_of(experiment, table)
+        found[plan] = (made.calls, made.tokens_high, made.days)
+    # Three tasks, three runs: 31, 16 and 24 calls a block; × 1.2 over 200,000 a day.
+    assert found == {
+        "independent": (279, 347_000, 3),
+        "nested": (144, 178_000, 2),
+        "pool": (216, 267_000, 2),
+    }
+    # A pilot's ledger tells what calls took, each once.
+    nested = with_plan(founding, "nested", within=True)
+    assert nested is not None
+    pilot = plan_of(nested, Estimate({"sample_16": (1000.0, 1200.0)}, "pilot"))
+    assert (pilot.tokens_low, pilot.tokens_high) == (1000, 1200)
 
 
 def test_a_plan_that_fits(founding: Experiment) -> None:
@@ -241,15 +283,18 @@ def test_more_tasks_beat_more_runs() -> None:
     assert detectable_delta_elo(1, 100) is None
 
 
+@pytest.mark.parametrize("at_null", [SCORE_SD, SHARED_SD])
 @pytest.mark.parametrize(("clusters", "runs"), [(10, 3), (20, 3), (60, 1), (200, 3)])
-def test_the_stated_difference_is_found_in_about_80_of_100_experiments(clusters: int, runs: int) -> None:
+def test_the_stated_difference_is_found_in_about_80_of_100_experiments(
+    clusters: int, runs: int, at_null: float
+) -> None:
     """Scores 0, 1/2, 1 with the stated mean and deviation, alike within tasks; a t test over task means."""
     from scipy.stats import t
 
-    elo = detectable_delta_elo(clusters, clusters * runs)
+    elo = detectable_delta_elo(clusters, clusters * runs, at_null=at_null)
     assert elo is not None
     expected = 1 / (1 + 10 ** (-elo / 400))
-    deviation = score_sd(expected - 0.5)
+    deviation = score_sd(expected - 0.5, at_null)
     decisive = 4 * (deviation**2 + (expected - 0.5) ** 2)
     win, loss = decisive / 2 + (expected - 0.5), decisive / 2 - (expected - 0.5)
     rng = np.random.default_rng(20261129)

@@ -222,3 +222,27 @@ def test_excluded_blocks_stand_with_the_bounds_of_what_they_could_move() -> None
     assert {style for ((_words, style),) in lines} == {"warning"}
     assert max(len(words) for ((words, _style),) in lines) <= 60
     assert exclusion_lines(None, 60) == []
+
+
+def test_lanes_of_a_plan_that_shares_calls_say_so() -> None:
+    state, _ = told(1.0)
+    assert state.opened is not None
+    assert "shared" not in text(state)
+    opened = msgspec.structs.replace(
+        state.opened,
+        sampling_plan="nested",
+        calls_per_block={"sample_4": 4},
+        strategies=("sample_1", "sample_4"),
+    )
+    ended = ev.AttemptEnded(
+        at=opened.at, call_id="c1", strategy="sample_4", attempt=1, final=True, status="ok", model="m", round=1,
+        prompt_tokens=50, completion_tokens=7, used_by=("sample_1", "sample_4"),
+    )  # fmt: skip
+    state = fold_all([opened, ended])
+    rows = {row.key: row.cells for row in lane_rows(state, LaneRates())}
+    assert rows["sample_1"]["calls"] == "shared"
+    assert rows["sample_4"]["calls"].startswith("1/")
+    assert state.total_tokens == 57  # once
+    assert state.lanes["sample_1"].prompt_growth == {1: 50.0}
+    assert "plan nested: a shared call counts once" in text(state)
+    assert all(len("".join(piece for piece, _ in line)) <= 80 for line in header_lines(state, 0.0, 80))

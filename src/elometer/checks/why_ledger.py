@@ -47,6 +47,7 @@ class Line(msgspec.Struct, gc=False):
     gateway_cache: str | None = None
     response_id: str | None = None
     answer_sha: str | None = None
+    used_by: tuple[str, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -90,7 +91,8 @@ def tally(ledger: Path) -> tuple[dict[str, Tally], str]:
             line.response_id is not None
             and replies.setdefault(line.response_id, line.call_id) != line.call_id
         )
-        _add(found[line.strategy], line, again=again)
+        for name in line.used_by or (line.strategy,):
+            _add(found[name], line, again=again)
     return dict(found), latest
 
 
@@ -153,7 +155,7 @@ def _strangers(case: Case, tallies: Mapping[str, Tally], ledger: Path) -> Iterat
             )
             yield case.cause(
                 "ledger", "stranger", text,
-                jq(f".strategy == {_quote(strategy)} and .model == {_quote(served)}",
+                jq(f"{_line_of(strategy)} and .model == {_quote(served)}",
                    "{task,run,model_requested,model,call_id}", ledger),
                 because=text, tasks=tuple(tasks),
             )  # fmt: skip
@@ -166,7 +168,7 @@ def _strangers(case: Case, tallies: Mapping[str, Tally], ledger: Path) -> Iterat
 
 def _copies(case: Case, tallies: Mapping[str, Tally], mine: Tally, ledger: Path) -> Iterator[Finding]:
     command = jq(
-        f'.strategy == {_quote(case.strategy)} and .gateway_cache != "none"',
+        f'{_line_of(case.strategy)} and .gateway_cache != "none"',
         "{task,run,sample,response_id,gateway_cache}", ledger,
     )  # fmt: skip
     if mine.cached:
@@ -188,7 +190,7 @@ def _copies(case: Case, tallies: Mapping[str, Tally], mine: Tally, ledger: Path)
     text = _(
         "{share} of {strategy}'s answers repeat one of their block word for word (others: {usual})"
     ).format(share=percent(copies), strategy=case.strategy, usual=percent(usual))
-    shown = jq(f".strategy == {_quote(case.strategy)}", "{task,run,sample,answer_sha}", ledger)
+    shown = jq(_line_of(case.strategy), "{task,run,sample,answer_sha}", ledger)
     if copies >= COPIES and copies >= usual + COPIES_BEYOND_OTHERS:
         yield case.cause("ledger", "copies", text, shown, because=text)
     else:
@@ -197,7 +199,7 @@ def _copies(case: Case, tallies: Mapping[str, Tally], mine: Tally, ledger: Path)
 
 def _usage(case: Case, mine: Tally, ledger: Path) -> Iterator[Finding]:
     command = jq(
-        f".strategy == {_quote(case.strategy)} and (.total_tokens // 0) == 0",
+        f"{_line_of(case.strategy)} and (.total_tokens // 0) == 0",
         "{task,run,status,usage_source}", ledger,
     )  # fmt: skip
     if mine.without_usage:
@@ -226,7 +228,7 @@ def _outliers(case: Case, mine: Tally, ledger: Path) -> Iterator[Finding]:
     large = [size for size, _call in mine.sizes if size > limit]
     share = sum(large) / mine.tokens
     command = jq(
-        f".strategy == {_quote(case.strategy)} and .total_tokens > {limit:.0f}",
+        f"{_line_of(case.strategy)} and .total_tokens > {limit:.0f}",
         "{call_id,task,run,total_tokens}", ledger,
     )  # fmt: skip
     if share >= NOTED:
@@ -249,9 +251,7 @@ def _retries(case: Case, tallies: Mapping[str, Tally], mine: Tally, ledger: Path
     text = _("{own} of its attempts are retries, {rest} of the others'").format(
         own=percent(own), rest=percent(rest)
     )
-    command = jq(
-        f".strategy == {_quote(case.strategy)} and .attempt > 1", "{task,run,attempt,status}", ledger
-    )
+    command = jq(f"{_line_of(case.strategy)} and .attempt > 1", "{task,run,attempt,status}", ledger)
     uneven = own >= 2 * NOTED and own >= 2 * rest
     yield (case.note if uneven else case.fine)("ledger", "retries", text, command)
 
@@ -270,6 +270,11 @@ def _uncounted(case: Case, mine: Tally) -> Iterator[Finding]:
 
 def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
+
+
+def _line_of(strategy: str) -> str:
+    """The jq condition for lines that a strategy rests on, its own or shared."""
+    return f"((.used_by // [.strategy]) | index({_quote(strategy)}))"
 
 
 def _quote(text: str) -> str:

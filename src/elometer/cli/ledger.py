@@ -31,7 +31,11 @@ def ledger() -> None:
 @click.option("--founding", "as_founding", is_flag=True, help="The rows of the founding jq: a line is a run.")
 @click.option("--json", "as_json", is_flag=True, help="One array on stdout.")
 def totals(identities: tuple[str, ...], by: str, as_founding: bool, as_json: bool) -> None:
-    """Sum tokens by strategy, model, task, phase, key or UTC day."""
+    """Sum tokens by strategy, model, task, phase, key or UTC day.
+
+    Each line counts once. A call that strategies share stands under its owner; what each is charged is in
+    elo_result.csv and in `elometer ledger export --expand`.
+    """
     from elometer.jobs.ledger import chosen
     from elometer.ledger import totals as job
     from elometer.ledger.reader import BadLine

@@ -87,6 +87,9 @@ class PlainProgress:
                 cap=event.max_concurrency,
             )
         )
+        if event.sampling_plan != "independent":
+            words = _("plan {plan}: calls are shared; tokens here are spent, those of the table are charged")
+            self._say(words.format(plan=event.sampling_plan))
         if event.warned:
             self._say(
                 _("checks warn: {names}; 'elometer check --experiment {name}' says why").format(

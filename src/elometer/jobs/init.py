@@ -43,6 +43,7 @@ agent:
   select: auto                    # a majority vote on the extracted answers
 
 sampling:
+  plan: independent               # 31 calls a task-run; nested takes 16 and pool 24 (docs/experiment.md)
   runs: 3                         # independent repetitions; more tasks beat more runs
 
 eval:

@@ -46,6 +46,7 @@ class TokenSums:
     models: dict[str, set[str]]
     local: set[str]
     bad: list[BadLine]
+    spent: int = 0  # tokens of all these lines, each counted once
 
 
 class RunningCharges:
@@ -63,6 +64,7 @@ class RunningCharges:
         self._models: dict[str, set[str]] = defaultdict(set)
         self._local: set[str] = set()
         self._share: dict[str, float] = {}
+        self._spent = 0
         self._unnamed = count()
 
     def update(self) -> TokenSums:
@@ -73,6 +75,7 @@ class RunningCharges:
         for line in chain.from_iterable(self._readings):
             if line.strategy is None:
                 continue
+            self._spent += int(line.total() or 0)
             if line.used_by is None:
                 self._add(line, line.strategy)
                 continue
@@ -88,6 +91,7 @@ class RunningCharges:
             models=self._models,
             local=self._local,
             bad=[line for reading in self._readings for line in reading.bad],
+            spent=self._spent,
         )
 
     def _add(self, line: Line, name: str, share: float = 1) -> None:

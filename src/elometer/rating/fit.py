@@ -44,6 +44,7 @@ def fit(records: RecordSet, tokens: TokenUse | None = None, options: FitOptions 
     maximum, and for a model that the records cannot tell.
     """
     options = options or FitOptions()
+    _require_runs_apart(records, options)
     names = tuple(take_apart(name) for name in records.strategies)
     anchor = _anchor(records, options)
     graph = graph_of(records, options)
@@ -95,6 +96,15 @@ def elo_ratings(records: RecordSet, options: FitOptions | None = None) -> dict[s
         for s in np.flatnonzero(graph.island_of != graph.island_of[anchor]).tolist():
             found[records.strategies[s]] = None
     return found
+
+
+def _require_runs_apart(records: RecordSet, options: FitOptions) -> None:
+    if options.generalise == "runs" and records.across_runs is not None:
+        raise UsageError(
+            _("These records join answers of two runs, so runs are not independent of each other."),
+            evidence=_("run_a and run_b differ in some of them."),
+            fix=_("Let intervals generalise to tasks, which is the default."),
+        )
 
 
 def _named(records: RecordSet, graph: WinGraph) -> tuple[tuple[str, ...], ...]:

@@ -333,9 +333,10 @@ class RecordReader:
 
         across = None
         tied: npt.NDArray[Any] = np.bincount(place[outcome == TIE], minlength=size)
-        if "run_b" in columns:
+        if "run_b" in columns and (other_block != block_of).any():
             keys = np.union1d(block_of * count + first, other_block * count + second)
             across = np.stack([keys // count, keys % count], axis=1)
+        if "tied" in columns:
             tied = sums(place, columns["tied"], size)
         shared = columns.get("shared", outcome[:0])
         experiments = [name for name in self._experiments if name is not None]

@@ -213,4 +213,5 @@ def _attempt_ended(call: Call, attempt: Attempt) -> ev.AttemptEnded:
         http_status=attempt.http_status,
         latency_ms=attempt.latency_ms,
         usage_source=attempt.usage_source,
+        used_by=attempt.used_by,
     )

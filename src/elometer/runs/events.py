@@ -120,6 +120,7 @@ class AttemptEnded(Event, frozen=True, kw_only=True, tag="attempt_ended"):
     http_status: int | None = None
     latency_ms: float | None = None
     usage_source: str = "server"
+    used_by: tuple[str, ...] | None = None
 
 
 class CallFailed(Event, frozen=True, kw_only=True, tag="call_failed"):

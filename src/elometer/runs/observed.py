@@ -30,6 +30,7 @@ class _Line(msgspec.Struct, gc=False):
     answer_sha: str | None = None
     usage_flags: list[str] | None = None
     block: int | None = None
+    used_by: tuple[str, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -110,7 +111,8 @@ def observe(ledger: Path, accepted: Collection[str] = ()) -> Observed:
         if STRANGER_FLAG in (line.usage_flags or ()) and line.model not in accepted:
             seen.strangers[line.model or "?"] = seen.strangers.get(line.model or "?", 0) + 1
         if line.strategy and line.round and line.prompt_tokens is not None:
-            prompts.setdefault(line.strategy, {}).setdefault(line.round, []).append(line.prompt_tokens)
+            for name in line.used_by or (line.strategy,):
+                prompts.setdefault(name, {}).setdefault(line.round, []).append(line.prompt_tokens)
     for name in sorted(prompts, key=natural_key):
         if len(prompts[name]) > 1:
             seen.prompts[name] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import msgspec
@@ -29,6 +29,22 @@ from elometer.runs.spec import Experiment
 
 
 @dataclass(frozen=True, slots=True)
+class Sharing:
+    """How calls were shared: tokens charged to all strategies together, and tokens their calls took."""
+
+    plan: str
+    charged_tokens: int
+    spent_tokens: int
+
+    def line(self) -> str:
+        """The sharing in a sentence."""
+        return _(
+            "Sampling plan {plan}: {charged:,} tokens are charged to strategies, {spent:,} were spent; a "
+            "shared call is paid once."
+        ).format(plan=self.plan, charged=self.charged_tokens, spent=self.spent_tokens)
+
+
+@dataclass(frozen=True, slots=True)
 class Remarks:
     """What a reader of the fit must know beside it. `halves` is None unless the experiment asks for it."""
 
@@ -37,6 +53,7 @@ class Remarks:
     observed: Observed
     mean_scores: dict[str, float]
     isolation: dict[str, int]  # how far graders' code was kept apart: outcomes by level
+    sharing: Sharing | None = None  # None where every strategy makes its own calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +86,7 @@ def derive(experiment: Experiment, folder: ExperimentFolder, *, remarks: bool = 
     except UsageError as error:
         return Derived(records, None, error.message, found)
     derived = Derived(records, with_roles(experiment, fitted), "", found)
-    return _with_remarks(experiment, folder, outcomes, derived) if remarks else derived
+    return _with_remarks(experiment, folder, outcomes, derived, sums) if remarks else derived
 
 
 def with_roles(experiment: Experiment, fitted: FitResult) -> FitResult:
@@ -84,6 +101,7 @@ def _with_remarks(
     folder: ExperimentFolder,
     outcomes: dict[tuple[str, int, str], Outcome],
     derived: Derived,
+    sums: TokenSums,
 ) -> Derived:
     assert derived.fit is not None
     names = [one.name for one in experiment.contestants]
@@ -96,6 +114,9 @@ def _with_remarks(
         observed=observe(folder.ledger, accepted_names(experiment, folder)),
         mean_scores=mean_scores(outcomes.values()),
         isolation=dict(Counter(item.isolation for item in outcomes.values() if item.isolation)),
+        sharing=Sharing(experiment.sampling.plan, sum(sums.total.values()), sums.spent)
+        if experiment.sampling.plan != "independent"
+        else None,
     )
     fitted = replace(derived.fit, warnings=(*_grave(remarks), *derived.fit.warnings))
     return replace(derived, fit=fitted, remarks=remarks)
@@ -129,6 +150,8 @@ def text_of(derived: Derived, *, width: int) -> str:
         said += remarks.exclusions.lines({row.strategy: row.elo for row in derived.fit.strategies})
         if remarks.halves is not None and not remarks.halves.differ:
             said.append(remarks.halves.line())
+        if remarks.sharing is not None:
+            said.append(remarks.sharing.line())
         said += remarks.observed.lines()
         if remarks.isolation:
             levels = ", ".join(f"{level} {n}" for level, n in sorted(remarks.isolation.items()))
@@ -153,6 +176,7 @@ def _document(derived: Derived, fitted: FitResult) -> dict[str, Any]:
         document |= {
             "mean_scores": remarks.mean_scores,
             "isolation": remarks.isolation,
+            "sharing": None if remarks.sharing is None else asdict(remarks.sharing),
             "exclusions": remarks.exclusions.as_json(),
             "halves": None if remarks.halves is None else remarks.halves.as_json(),
             **remarks.observed.as_json(),

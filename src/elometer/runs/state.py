@@ -275,6 +275,8 @@ def _attempt_ended(state: RunState, event: ev.AttemptEnded, at: float) -> None:
     failed = event.status in ("error", "cancelled")
     if lane := state.lanes.get(event.strategy or ""):
         _count(lane, event, tokens, failed)
+    if event.final and not failed:
+        _count_round(state, event)
     if failed and event.error_class:
         state.retry_classes[event.error_class] = state.retry_classes.get(event.error_class, 0) + 1
     state.models[event.model] = state.models.get(event.model, 0) + tokens
@@ -287,6 +289,16 @@ def _attempt_ended(state: RunState, event: ev.AttemptEnded, at: float) -> None:
     state.spent_tokens += tokens
 
 
+def _count_round(state: RunState, event: ev.AttemptEnded) -> None:
+    """Enter an answer's prompt into the rounds of every strategy that rests on it."""
+    if event.round is None or event.prompt_tokens is None:
+        return
+    for name in event.used_by or (event.strategy,):
+        if lane := state.lanes.get(name or ""):
+            answers, prompts = lane.rounds.get(event.round, (0, 0))
+            lane.rounds[event.round] = (answers + 1, prompts + event.prompt_tokens)
+
+
 def _count(lane: Lane, event: ev.AttemptEnded, tokens: int, failed: bool) -> None:
     answered = event.final and not failed
     lane.done += answered
@@ -295,9 +307,6 @@ def _count(lane: Lane, event: ev.AttemptEnded, tokens: int, failed: bool) -> Non
     lane.completion_tokens += event.completion_tokens or 0
     lane.unknown_usage += not failed and (event.prompt_tokens is None or event.completion_tokens is None)
     lane.estimated_tokens += tokens if event.usage_source in ("estimated", "local-tokenizer") else 0
-    if answered and event.round is not None and event.prompt_tokens is not None:
-        answers, prompts = lane.rounds.get(event.round, (0, 0))
-        lane.rounds[event.round] = (answers + 1, prompts + event.prompt_tokens)
 
 
 def _block_ended(state: RunState, event: ev.BlockEnded) -> None:

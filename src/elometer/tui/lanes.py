@@ -90,7 +90,7 @@ def _lane_row(lane: Lane, rates: LaneRates, ended: bool) -> Row:
         {
             "strategy": lane.strategy,
             "bar": bar(fraction, BAR_CELLS),
-            "calls": f"{compact(lane.done)}/{compact(lane.planned)}",
+            "calls": _calls(lane),
             "flying": str(lane.in_flight),
             "waiting": str(lane.waiting),
             "failed": str(failed),
@@ -105,11 +105,19 @@ def _lane_row(lane: Lane, rates: LaneRates, ended: bool) -> Row:
     )
 
 
+def _calls(lane: Lane) -> str:
+    """Calls done and planned; a strategy may rest on others' calls alone."""
+    if not lane.planned and not lane.done:
+        return _("shared")
+    return f"{compact(lane.done)}/{compact(lane.planned)}"
+
+
 def header_lines(state: RunState, now: float, width: int, cap_wanted: int | None = None) -> list[Line]:
     """Progress, budget, concurrency and failures; then gate and strangers, when there is something to say."""
     lines = [_progress(state, now, width), _budget(state, width), _concurrency(state, cap_wanted)]
     if gate := _gate(state, now):
         lines.append(((gate, "warning"),))
+    lines += _sampling_plan(state)
     lines += _served(state)
     lines += _strangers(state)
     if state.message:
@@ -242,6 +250,14 @@ def _gate(state: RunState, now: float) -> str:
             clock=datetime.fromtimestamp(until).strftime("%H:%M:%S"), time=duration(until - now)
         )
     return " " + text + (f": {gate.why}" if gate.why else "")
+
+
+def _sampling_plan(state: RunState) -> list[Line]:
+    """That lanes count a shared call once, where there are such calls."""
+    if state.opened is None or state.opened.sampling_plan == "independent":
+        return []
+    words = _("plan {plan}: a shared call counts once, at its owner; Elo by charged tokens")
+    return [((" " + words.format(plan=state.opened.sampling_plan), "muted"),)]
 
 
 def _served(state: RunState) -> list[Line]:

@@ -27,6 +27,7 @@ def source_lines(fit: FitResult, strategy: str, spent: TotalsRow | None, folder:
     )
     return [
         *_ledger(strategy, spent),
+        *_charged(row, spent, ledger),
         f"  $ elometer ledger totals {ledger}",
         f'  $ grep \'"strategy":"{strategy}"\' {ledger}',
         "",
@@ -36,6 +37,17 @@ def source_lines(fit: FitResult, strategy: str, spent: TotalsRow | None, folder:
         *_formula(fit, row),
         f"  $ elometer fit {records} --ledger {ledger}",
     ]
+
+
+def _charged(row: StrategyFit, spent: TotalsRow | None, ledger: str) -> list[str]:
+    """What a strategy is charged beside its own lines, where it shares calls with others."""
+    own = 0 if spent is None else spent.total_tokens or 0
+    if not row.total_tokens or row.total_tokens == own:
+        return []
+    text = _("  charged {total} tokens, with calls that it shares: {calls} calls in all").format(
+        total=count(row.total_tokens), calls=count(row.calls)
+    )
+    return [text, f'  $ elometer ledger export {ledger} --expand | grep \'"strategy":"{row.strategy}"\'']
 
 
 def _ledger(strategy: str, spent: TotalsRow | None) -> list[str]:
