@@ -16,8 +16,9 @@ import pytest
 from client_recorder import GOOD_STREAM, Recorder, call
 from loopback import STREAM, Loopback, Request, Script, chat_chunk, loopback, named_events, sse
 
-from elometer.core.attempt import Attempt, Message
+from elometer.core.attempt import Attempt, Message, labels
 from elometer.core.errors import UsageError
+from elometer.wire import server_tokens
 from elometer.wire.tokenizer_file import TokenizerFile, load_tokenizer
 
 COUNTED: dict[str, Any] = {"count_missing": True}
@@ -137,6 +138,14 @@ async def test_an_endpoint_that_talks_nonsense_changes_nothing(reply: Script) ->
     assert (attempt.usage_source, attempt.tokenizer, attempt.status) == ("estimated", None, "ok")
 
 
+async def test_an_endpoint_that_never_answers_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_tokens, "ANSWER_S", 0.2)
+    mute = word_server(silent_stream("42"), apply_template=lambda _request: Script(delay=30.0, body=b""))
+    attempts, gateway = await asked(mute, 3)
+    assert {one.usage_source for one in attempts} == {"estimated"}
+    assert [request.path for request in gateway.requests].count("/apply-template") == 1
+
+
 async def test_anthropic_counts_the_prompt_and_the_answer_stays_an_estimate() -> None:
     stream = Script(
         headers=STREAM,
@@ -230,6 +239,24 @@ async def test_a_call_that_was_left_before_its_first_byte_is_settled_too() -> No
     attempt, _gateway = await hung_up(lambda: next(looks), Script(delay=30.0, body=b""))
     assert (attempt.prompt_tokens, attempt.completion_tokens, attempt.status) == (4, 1, "cancelled")
     assert (attempt.usage_source, attempt.tokenizer) == ("server", "server:/slots")
+
+
+async def test_what_a_process_that_died_left_is_settled_by_its_slot_alone() -> None:
+    def lost(number: int) -> Attempt:
+        return Attempt(
+            **labels(call()), model="m", timestamp="", attempt=number, seed=7, status="cancelled",
+            prompt_tokens=30, completion_tokens=64, total_tokens=94, usage_source="estimated",
+        )  # fmt: skip
+
+    first, again = lost(1), lost(2)
+    decide = word_server(GOOD_STREAM, slots=lambda _request: said([slot(7, 20)]))
+    async with loopback(decide=decide) as gateway, Recorder().client(gateway.root, **COUNTED) as client:
+        await client.settle(call(), again)
+        await client.settle(call(), first)
+    # 4 words of prompt, 20 + 1 in all; a second try may not be what the slot tells of.
+    assert (first.prompt_tokens, first.completion_tokens, first.total_tokens) == (4, 17, 21)
+    assert (first.usage_source, first.usage_final) == ("server", False)
+    assert (again.total_tokens, again.usage_source) == (94, "estimated")
 
 
 async def test_where_it_never_had_a_slot_what_it_used_stays_unknown() -> None:

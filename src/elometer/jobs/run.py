@@ -165,10 +165,13 @@ async def _start(
             count_missing=True,
             tokenizer=clearance.tokenizer,
         )
-        if await book_the_dead(past, all_calls(experiment, prepared.tasks, facts), books):
-            past = read_past(folder)
-        spent = spent_today(ledgers(None), key_fp, experiment.gateway.timezone)
-        async with client, _leased(account, spent):
+        async with contextlib.AsyncExitStack() as held:
+            await held.enter_async_context(client)
+            calls = all_calls(experiment, prepared.tasks, facts)
+            if await book_the_dead(past, calls, books, client.settle):
+                past = read_past(folder)
+            spent = spent_today(ledgers(None), key_fp, experiment.gateway.timezone)
+            await held.enter_async_context(_leased(account, spent))
             runner = Runner(
                 experiment,
                 prepared.tasks,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from statistics import fmean
 
 from elometer.core.attempt import Attempt, Call, labels
@@ -38,15 +39,21 @@ class CallTokens:
         return worst - limit, limit
 
 
-async def book_the_dead(past: Past, calls: Iterator[Call], books: Books) -> bool:
+async def book_the_dead(
+    past: Past, calls: Iterator[Call], books: Books, settle: Callable[[Call, Attempt], Awaitable[None]]
+) -> bool:
     """Book what earlier starts could not; True where there was something.
 
     An attempt that was on the wire is booked with an estimate: the server may have billed it, and nobody
-    heard how much.
+    heard how much, unless the server still tells `settle`.
     """
     for sample in past.unbooked:
         await books.book(sample.attempt, None)
-    lost = lost_attempts(past, {call.call_id: call for call in calls} if past.in_flight else {})
+    known = {call.call_id: call for call in calls} if past.in_flight else {}
+    lost = lost_attempts(past, known)
+    # What a later round asked is not known any more, so nor is what its prompt had of what was used.
+    plain = [attempt for attempt in lost if (attempt.round or 1) == 1]
+    await asyncio.gather(*(settle(known[attempt.call_id or ""], attempt) for attempt in plain))
     for attempt in lost:
         await books.book(attempt, None)
     return bool(past.unbooked or lost)
@@ -76,5 +83,5 @@ def _lost(call: Call, event: ev.CallSent, prompt: int, completion: int) -> Attem
         error_message="the start ended while this attempt was on the wire",
         usage_source="estimated",
         billed="unknown",
-        seed=call.seed,
+        seed=call.seed if call.protocol == "chat" else None,
     )

@@ -273,6 +273,11 @@ class GatewayClient:
         reply = self._transport.send("POST", ready.url, ready.headers, ready.content)
         return await exchange.run(reply, self._timeout.total_s, self._transport.errors)
 
+    async def settle(self, call: Call, attempt: Attempt) -> None:
+        """Put what the server still tells of an attempt nobody heard the end of in place of its estimate."""
+        if self._counting is not None:
+            await self._counting.settle(call, attempt)
+
     async def _report(self, call: Call, sent: Sent, outcome: Outcome, on_attempt: OnAttempt) -> Answer:
         ratio = self._ratios.setdefault(call.model, TokenRatio())
         attempt, text = build_attempt(call, sent, outcome, ratio, self._memory)

@@ -27,10 +27,11 @@ LARGEST_REPLY = 8 * 1024 * 1024
 FAILURES = 3  # of an endpoint, then it is not asked again
 AT_ONCE = 4
 PROMPTS_KEPT = 4096
-# llama.cpp notices a hang-up when it has decoded another token or batch; a call that has only just been sent
-# may not have its slot yet.
-SETTLE_S = 2.0
+# llama.cpp answers for its slots, and notices a hang-up, between two batches: seconds where it reads long
+# prompts on a slow processor. A call that has only just been sent may not have its slot at the first looks.
+SETTLE_S = 10.0
 APPEAR_S = 0.3
+LOOKS = 4
 LOOK_EVERY_S = 0.05
 
 Headers = list[tuple[bytes, bytes]]
@@ -51,6 +52,8 @@ class ServerTokens:
             "count": endpoint(root, "messages/count_tokens"),
         }
         self._failures: Counter[str] = Counter()
+        self._there: set[str] = set()
+        self._first = {name: asyncio.Lock() for name in self._urls}
         self._prompts: dict[str, tuple[int, str]] = {}
         self._places = asyncio.Semaphore(AT_ONCE)
         self._settled: set[Any] = set()  # tasks whose slots were read
@@ -95,18 +98,21 @@ class ServerTokens:
         but the last token. None where no slot holds the seed (any more), or does not come to rest.
         """
         loop = asyncio.get_running_loop()
-        begin = loop.time()
-        while True:
-            slots = await self._ask("slots", call.protocol, None)
-            slot = self._slot_of(call, slots) if isinstance(slots, list) else None
+        begin, looks = loop.time(), 0
+        while (left := begin + SETTLE_S - loop.time()) > 0:
+            slots = await self._ask("slots", call.protocol, None, within_s=left)
+            if not isinstance(slots, list):
+                return None
+            looks += 1
+            slot = self._slot_of(call, slots)
             if slot is not None and not slot.get("is_processing"):
                 self._settled.add(slot.get("id_task"))
                 held = token_count(slot.get("n_prompt_tokens"))
                 return held + 1 if held else None
-            wait = APPEAR_S if slot is None else SETTLE_S
-            if not isinstance(slots, list) or loop.time() > begin + wait:
+            if slot is None and looks >= LOOKS and loop.time() > begin + APPEAR_S:
                 return None
             await asyncio.sleep(LOOK_EVERY_S)
+        return None
 
     def _slot_of(self, call: Call, slots: list[Any]) -> dict[str, Any] | None:
         """The slot of the latest task with the call's seed: an attempt made again has that of the first."""
@@ -121,17 +127,28 @@ class ServerTokens:
         ]
         return max(found, key=itemgetter("id_task"), default=None)
 
-    async def _ask(self, name: str, protocol: str, body: dict[str, Any] | None) -> Any:
+    async def _ask(
+        self, name: str, protocol: str, body: dict[str, Any] | None, within_s: float | None = None
+    ) -> Any:
         """The decoded reply of an endpoint; None where there is none or it cannot be used."""
-        if self._failures[name] >= FAILURES:
-            return None
+        if name in self._there:
+            return await self._request(name, protocol, body, within_s)
+        # One at a time until it answered: a server without it is not to be asked by all calls at once.
+        async with self._first[name]:
+            if self._failures[name] >= FAILURES:
+                return None
+            return await self._request(name, protocol, body, within_s)
+
+    async def _request(
+        self, name: str, protocol: str, body: dict[str, Any] | None, within_s: float | None
+    ) -> Any:
         import httpx
 
         url, headers = httpx.URL(self._urls[name]), self._headers(protocol)
         method, content = ("GET", b"") if body is None else ("POST", msgspec.json.encode(body))
         status, found = 0, None
         try:
-            async with self._places, asyncio.timeout(ANSWER_S):
+            async with self._places, asyncio.timeout(within_s or ANSWER_S):
                 response = await self._transport.send(method, url, headers, content)
                 try:
                     status = response.status_code
@@ -143,9 +160,15 @@ class ServerTokens:
             found = None
         if status == 200 and found is not None:
             self._failures[name] = 0
+            self._there.add(name)
             return found
-        # A refusal will be repeated; silence or an overloaded moment may pass.
-        self._failures[name] += FAILURES if 200 <= status < 500 and status != 429 else 1
+        # A refusal will be repeated, and who leaves must not wait twice for one who never answered; an
+        # overloaded moment may pass.
+        silent = status == 0 and name not in self._there
+        refused = 200 <= status < 500 and status != 429
+        self._failures[name] += FAILURES if silent or refused else 1
+        if self._failures[name] >= FAILURES:
+            self._there.discard(name)
         return None
 
 

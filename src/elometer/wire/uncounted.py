@@ -31,20 +31,26 @@ class Counting:
         else:
             await self._by_server(call, outcome, attempt)
 
+    async def settle(self, call: Call, attempt: Attempt) -> None:
+        """What a server that was left without a word, by a process that died, says that the call has used."""
+        await self._by_slot(call, Outcome(), attempt)
+
     async def _by_slot(self, call: Call, outcome: Outcome, attempt: Attempt) -> bool:
         """What llama.cpp itself says that a call it was hung up on has used."""
         if outcome.whole or attempt.seed is None:
             return False
         if outcome.headers and "llama.cpp" not in outcome.headers.get("server", "").lower():
             return False
-        prompt = await self._server.prompt(call, attempt.prompt_sha or "")
+        seen = outcome.parsed.chunks if outcome.parsed is not None else 0
+        if not seen and attempt.attempt > 1:
+            return False  # it may never have had a slot, and the one with its seed be that of the try before
+        prompt = await self._server.prompt(call, attempt.prompt_sha or call.call_id)
         if prompt is None or prompt[1] != LLAMA_CPP:
             return False
         used = await self._server.used_by_slot(call)
         if used is None:
             return False
         answer, limit = used - prompt[0], call.params.get("max_tokens")
-        seen = outcome.parsed.chunks if outcome.parsed is not None else 0
         # Fewer than were seen, none at all (the prompt is not done), or more than were allowed: then the slot
         # tells of something else.
         if answer < max(seen, 1) or (isinstance(limit, int) and answer > limit):
@@ -55,7 +61,7 @@ class Counting:
         return True
 
     async def _by_server(self, call: Call, outcome: Outcome, attempt: Attempt) -> None:
-        prompt = await self._server.prompt(call, attempt.prompt_sha or "")
+        prompt = await self._server.prompt(call, attempt.prompt_sha or call.call_id)
         if prompt is None:
             return
         flags, answer = [*attempt.usage_flags], attempt.completion_tokens

@@ -149,22 +149,29 @@ def tokens(lines: list[dict[str, Any]], field: str) -> int:
     return sum(line[field] or 0 for line in lines)
 
 
+def wait_for(process: subprocess.Popen[str], events: Path, what: bytes, more_than: int = 0) -> None:
+    end = time.monotonic() + 60
+    while time.monotonic() < end and process.poll() is None:
+        if events.exists() and events.read_bytes().count(what) > more_than:
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"{what!r} was never seen")
+
+
+def in_mid_stream(process: subprocess.Popen[str], events: Path) -> None:
+    """Return once calls are answered and others are under way."""
+    wait_for(process, events, b'"event":"attempt_ended"', 5)
+    wait_for(
+        process, events, b'"event":"call_progress"', events.read_bytes().count(b'"event":"call_progress"') + 3
+    )
+
+
 def interrupt(process: subprocess.Popen[str], events: Path, *, twice: bool) -> None:
-    """ctrl+c once calls are answered and others are under way; `twice`: again while it drains."""
-
-    def wait_for(what: bytes, more_than: int = 0) -> None:
-        end = time.monotonic() + 60
-        while time.monotonic() < end and process.poll() is None:
-            if events.exists() and events.read_bytes().count(what) > more_than:
-                return
-            time.sleep(0.01)
-        raise AssertionError(f"{what!r} was never seen")
-
-    wait_for(b'"event":"attempt_ended"', 5)
-    wait_for(b'"event":"call_progress"', events.read_bytes().count(b'"event":"call_progress"') + 3)
+    """ctrl+c in mid-stream; `twice`: again while it drains."""
+    in_mid_stream(process, events)
     process.send_signal(signal.SIGINT)
     if twice:
-        wait_for(b'"state":"stopping"')
+        wait_for(process, events, b'"state":"stopping"')
         process.send_signal(signal.SIGINT)
 
 
@@ -238,6 +245,25 @@ def test_a_start_that_hangs_up_books_exactly_what_the_server_counted(
     prompt, _cached, made = grown(after, before)
     assert booked(lines) == (prompt, made)
     print(f"{len(answered)} + {len(second)} answered, {len(cancelled)} cancelled: {made} made, {made} booked")
+
+
+def test_a_start_that_is_killed_is_settled_by_the_next(place: Workspace, server: Server) -> None:
+    """kill -9: nothing is booked then; the next start asks the slots before it asks for anything else."""
+    folder = stories(place, server, seed=7)
+    before = server.counters()
+    process = place.start("run", folder, "--plain", **{KEY_VARIABLE: server.key})
+    in_mid_stream(process, folder / "events.jsonl")
+    process.kill()
+    process.communicate(timeout=60)
+    server.counters()  # at rest
+    done = place.run("run", folder, "--plain", **{KEY_VARIABLE: server.key})
+    assert done.returncode == 0, done.stderr
+    lines = ledger(folder)
+    lost = [line for line in lines if line["error_class"] == "process_died"]
+    assert 1 <= len(lost) <= SLOTS
+    assert {(line["tokenizer"], line["usage_final"]) for line in lost} == {("server:/slots", False)}
+    prompt, _cached, made = grown(server.counters(), before)
+    assert booked(lines) == (prompt, made)
 
 
 def test_calls_that_time_out_while_others_go_on_are_bounded(place: Workspace, server: Server) -> None:
