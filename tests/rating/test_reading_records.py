@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from elometer.core.errors import UsageError
 from elometer.rating.pairs import BlockScores, count_blocks, pair_blocks
+from elometer.rating.reading import RecordReader
 from elometer.rating.records import PairRecord, RecordSet, read_records
 
 RECORD = {
@@ -287,3 +288,34 @@ def test_pairs_in_memory_are_counted_however_many_kinds_there_are(size: int) -> 
 def test_pairs_in_memory_that_compare_nothing(pairs: list[tuple[str, str]]) -> None:
     with pytest.raises(UsageError):
         RecordSet.from_pairs(pairs)
+
+
+def test_records_twice_are_found_in_any_order_and_however_wide_their_keys() -> None:
+    """Blocks far apart make the key too wide for one number; the answer stays."""
+    lines = [
+        {
+            "task": f"t{t}",
+            "run": r,
+            "a": "x",
+            "b": b,
+            "outcome": "a",
+            "winner": "x",
+            "loser": b,
+            "block": block,
+        }
+        for block, (t, r) in enumerate((t, r) for t in range(4) for r in (1, 2))
+        for b in ("y", "z")
+    ]
+    twice = [*lines, lines[3], lines[0]]
+    for far in (0, 2**61):
+        for order in (twice, twice[::-1]):
+            reader = RecordReader()
+            reader.add_jsonl(
+                "".join(
+                    json.dumps(line | {"block": line["block"] + (far if line["block"] > 3 else 0)}) + "\n"
+                    for line in order
+                ).encode()
+            )
+            found = reader.finish()
+            assert found.comparisons == len(lines)
+            assert [code for code, _message in found.notes] == ["duplicates"]

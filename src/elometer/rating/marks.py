@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,15 @@ from elometer.rating.records import FIRST, SECOND, TIE
 # No draw in common; some, with scores of 0 and 1; some, with other scores or none that the record tells.
 APART, SHARED_BINARY, SHARED_MEASURED = 0, 1, 2
 
+FIELDS = ("run_b", "shared", "share_a")
+
 Columns = dict[str, npt.NDArray[Any]]
 
 
 def has_marks(rows: Sequence[Any]) -> bool:
     """True where one of the records has such a field with a value."""
-    first = rows[0]
-    if not hasattr(first, "run_b"):
+    # Counting None is soon done, and for most files the end of it.
+    if all(list(map(attrgetter(field), rows)).count(None) == len(rows) for field in FIELDS):
         return False
     return any(_is(row.run_b) or _is(row.shared) or _is(row.share_a) for row in rows)
 

@@ -32,10 +32,15 @@ FIRST_BYTES = 256  # enough to see what kind of lines follow; the wrong guess co
 MISSING = 0  # the code of a name that is absent
 DERIVED, UNKNOWN = 3, 9  # outcome absent, outcome that is no outcome
 LARGEST_WEIGHT = 1e12
+LARGEST_KEY = 2**62
 
 
 class Line(msgspec.Struct, gc=False):
-    """What a fit reads of a record; everything else on the line is left alone."""
+    """What a fit reads of a record; everything else on the line is left alone.
+
+    The fields from `run_a` on tell of which runs the answers are, what they share, or how redraws from a pool
+    went. Decoding what most lines lack costs less than looking for it in the bytes.
+    """
 
     experiment_id: str | None = None
     task: str | None = None
@@ -47,22 +52,13 @@ class Line(msgspec.Struct, gc=False):
     outcome: str | None = None
     weight: float = 1.0
     block: int | None = None
-
-
-class MarkedLine(Line, gc=False):
-    """A record that tells of which runs its answers are, what they share, or how redraws from a pool went."""
-
     run_a: int | str | list[str] | None = None
     run_b: int | str | list[str] | None = None
     shared: int | None = None
     share_a: float | None = None
     share_b: float | None = None
-    score_a: float | None = None
-    score_b: float | None = None
-
-
-# What is looked for in the bytes, so that lines without it cost nothing.
-MARKS = (b'"run_b"', b'"shared"', b'"share_a"')
+    score_a: float | bool | str | None = None
+    score_b: float | bool | str | None = None
 
 
 class Codes(dict[Any, int]):
@@ -79,8 +75,6 @@ class _OutcomeCodes(dict[Any, int]):
 
 
 _decode_objects = msgspec.json.Decoder(Line).decode_lines
-_decode_marked = msgspec.json.Decoder(MarkedLine).decode_lines
-_decode_marked_object = msgspec.json.Decoder(MarkedLine).decode
 _decode_arrays = msgspec.json.Decoder(tuple[str, str]).decode_lines
 _decode_object = msgspec.json.Decoder(Line).decode
 _decode_array = msgspec.json.Decoder(tuple[str, str]).decode
@@ -147,13 +141,12 @@ class RecordReader:
         try:
             if data[:FIRST_BYTES].lstrip()[:1] == b"[":
                 return _pairs_as_lines(_decode_arrays(data))
-            return (_decode_marked if _is_marked(data) else _decode_objects)(data)
+            return _decode_objects(data)
         except msgspec.MsgspecError:
             return self._decode_each(data, first_line)
 
     def _decode_each(self, data: bytes, first_line: int) -> list[Any]:
         rows: list[Any] = []
-        decode = _decode_marked_object if _is_marked(data) else _decode_object
         for number, text in enumerate(data.split(b"\n"), first_line + 1):
             text = text.strip()
             if not text:
@@ -162,7 +155,7 @@ class RecordReader:
                 if text[:1] == b"[":
                     rows.extend(_pairs_as_lines([_decode_array(text)]))
                 else:
-                    rows.append(decode(text))
+                    rows.append(_decode_object(text))
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 self._refuse(_("line {n}").format(n=number), str(error))
         return rows
@@ -266,10 +259,7 @@ class RecordReader:
             columns["outcome"] == TIE, TIE, np.where(swapped, 1 - columns["outcome"], columns["outcome"])
         )[known]
         keys = [columns[part][known] for part in ("experiment", "task", "run", "run_b") if part in columns]
-        identity = np.lexsort((known, high, low, columns["block"][known], *keys))
-        same = np.ones(max(len(known) - 1, 0), dtype=bool)
-        for part in (high, low, columns["block"][known], *keys):
-            same &= part[identity][1:] == part[identity][:-1]
+        identity, same = _neighbours([*keys, columns["block"][known], low, high])
         if not same.any():
             return columns, []
         differs = same & (result[identity][1:] != result[identity][:-1])
@@ -315,13 +305,13 @@ class RecordReader:
         task = task_place[columns["task"]]
         both_runs = np.concatenate([columns["run"], columns.get("run_b", columns["run"][:0])])
         both_tasks = np.concatenate([task, task]) if "run_b" in columns else task
-        runs, run = np.unique(both_runs, return_inverse=True)
-        blocks, blocks_of = np.unique(both_tasks * len(runs) + run, return_inverse=True)
+        runs, run = _distinct(both_runs)
+        blocks, blocks_of = _distinct(both_tasks * len(runs) + run)
         block_of, other_block = blocks_of[: len(task)], blocks_of[len(task) :]
         first, second = strategy_place[columns["first"]], strategy_place[columns["second"]]
         count = len(strategies)
         keys = (block_of * count + first) * count + second
-        cells, place = np.unique(keys, return_inverse=True)
+        cells, place = _distinct(keys)
         size = len(cells)
         outcome, weight = columns["outcome"], columns["weight"]
 
@@ -363,6 +353,45 @@ class RecordReader:
         )
 
 
+def _distinct(keys: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Distinct keys in order, and the place of each key among them; files in order need no sorting."""
+    step = np.diff(keys)
+    if not len(keys) or (step < 0).any():
+        distinct, place = np.unique(keys, return_inverse=True)
+        return distinct, place
+    place = np.zeros(len(keys), dtype=np.int64)
+    np.cumsum(step > 0, out=place[1:])
+    return keys[np.append(True, step > 0)], place
+
+
+def _neighbours(keys: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """An order in which equal keys stand together, as they came, and where one equals the one before it."""
+    if not len(keys[0]):
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool)
+    whole, room = np.zeros(len(keys[0]), dtype=np.int64), 1
+    for key in keys:
+        least = int(key.min())
+        width = int(key.max()) - least + 1
+        room *= width
+        if room > LARGEST_KEY:
+            break
+        whole *= width
+        whole += key
+        whole -= least
+    else:
+        # One number tells all, and a file in order needs no sorting at all.
+        step = np.diff(whole)
+        if (step > 0).all():
+            return np.arange(len(whole)), np.zeros(len(step), dtype=bool)
+        order = np.argsort(whole, kind="stable")
+        return order, np.diff(whole[order]) == 0
+    order = np.lexsort(tuple(reversed(keys)))
+    same = np.ones(len(order) - 1, dtype=bool)
+    for key in keys:
+        same &= key[order][1:] == key[order][:-1]
+    return order, same
+
+
 def places(names: Sequence[str | None], ordered: Sequence[str]) -> npt.NDArray[np.int64]:
     place = {name: index for index, name in enumerate(ordered)}
     return np.array([place.get(name, 0) if name is not None else 0 for name in names], dtype=np.int64)
@@ -375,10 +404,6 @@ def _block_order(
     seen = np.full(size, np.iinfo(np.int64).max)
     np.minimum.at(seen, block_of, number if (number != NO_BLOCK).all() else np.arange(len(block_of)))
     return np.argsort(np.argsort(seen, kind="stable"), kind="stable")
-
-
-def _is_marked(data: bytes) -> bool:
-    return any(mark in data for mark in MARKS)
 
 
 def _pairs_as_lines(pairs: Iterable[tuple[str, str]]) -> list[Line]:
