@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
+from elometer.runs import control
 from elometer.runs import events as ev
 from elometer.runs.gates import Gates
 from elometer.runs.steering import Steering
@@ -49,3 +51,15 @@ async def test_gate_events_carry_the_account_and_not_every_token(tmp_path: Path)
     assert [(each.reserved_tokens, each.spent_today) for each in told] == [(0, 0), (3_000, 1_200)]
     assert {(each.permits, each.others) for each in told} == {(3, 1)}
     assert ev.decode(ev.encode(told[-1])) == told[-1]
+
+
+def test_wishes_of_several_viewers_do_not_undo_one_another(tmp_path: Path) -> None:
+    path = tmp_path / "control.json"
+    with ThreadPoolExecutor(8) as pool:
+        for _round in range(40):
+            path.unlink(missing_ok=True)
+            asked: list[dict[str, object]] = [{"state": "paused"}, *({"limit": n} for n in range(1, 6))]
+            list(pool.map(lambda wish: control.change(path, **wish), asked))
+            assert control.read(path).state == "paused"
+            assert control.read(path).limit in range(1, 6)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["control.json"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -67,6 +68,25 @@ async def test_keys_write_the_desired_state(
         await settle(pilot)
         assert stand_ins.asked == [("state", "paused"), ("limit", 5), ("limit", 6), ("limit", 5)]
         assert "asked for 5" in app.screen.query_one("#header", Lines).text()
+
+
+async def test_the_last_key_is_the_wish_that_stays(
+    make_app: MakeApp, story_folder: Path, stand_ins: StandIns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[int] = []
+
+    def slower_at_first(folder: Path, limit: int) -> None:
+        time.sleep(0.2 if limit == 5 else 0.0)
+        ended.append(limit)
+
+    monkeypatch.setattr(stand_ins, "set_limit", slower_at_first)
+    app = make_app(story_folder)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("plus", "plus", "plus")
+        while len(ended) < 3:
+            await pilot.pause(0.02)
+        assert ended == [5, 6, 7]
 
 
 async def test_the_cap_ends_at_what_the_key_allows(

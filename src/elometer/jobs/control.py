@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import msgspec
-
 from elometer.core.errors import UsageError
 from elometer.core.text import gettext as _
 from elometer.jobs.watch import StartWatch, summarise
@@ -49,7 +47,5 @@ def _write(folder: Path, bound: int | None = None, **changes: object) -> Asked:
             evidence=_("{path}: {standing}.").format(path=folder, standing=summary.standing),
             fix=_("'elometer run {path}' starts it or goes on with it.").format(path=folder),
         )
-    path = ExperimentFolder(folder).control
-    desired = msgspec.structs.replace(control.read(path), **changes)
-    control.write(path, desired)
+    desired = control.change(ExperimentFolder(folder).control, **changes)
     return Asked(desired.state, desired.limit, bound)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -27,6 +31,23 @@ def read(path: Path) -> Desired:
         return Desired()
 
 
-def write(path: Path, desired: Desired) -> None:
-    """Ask for a state. The start sees it within a quarter of a second."""
-    replace_file(path, msgspec.json.encode(desired) + b"\n")
+def change(path: Path, **changes: Any) -> Desired:
+    """Ask for a state, a limit or both, and leave what somebody else asked for.
+
+    The start sees it within a quarter of a second.
+    """
+    with _alone(path.parent):
+        desired = msgspec.structs.replace(read(path), **changes)
+        replace_file(path, msgspec.json.encode(desired) + b"\n")
+    return desired
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Between reading and writing nobody else writes; the lock is on the folder, so that no file is left."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -78,8 +78,7 @@ class Steering:
             return
         self.gates.pause()
         self._state = "paused"
-        limit = control.read(self.control_file).limit
-        control.write(self.control_file, control.Desired(state="paused", limit=limit))
+        control.change(self.control_file, state="paused")
         self._seen = self._written()
         self.books.emit(ev.Control(at=timestamp(), state="paused", limit=self.gates.cap, why=why))
 

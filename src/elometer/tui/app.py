@@ -97,6 +97,7 @@ class ElometerApp(App[str]):
         self._refit = Refit(self)
         self._life_after = 0.0
         self._interrupted_at = float("-inf")
+        self._asking = asyncio.Lock()
 
     def _load_themes(self) -> None:
         """Register the theme files and choose one; a broken file costs a notice, not the start."""
@@ -281,7 +282,8 @@ class ElometerApp(App[str]):
         if folder is None:
             return
         try:
-            await asyncio.to_thread(write, folder)
+            async with self._asking:  # one after the other: the last key pressed is the wish that stays
+                await asyncio.to_thread(write, folder)
         except (ElometerError, OSError) as fault:
             self.say(fault)
 
