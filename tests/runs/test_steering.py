@@ -33,7 +33,6 @@ async def test_gate_events_carry_the_account_and_not_every_token(tmp_path: Path)
         gates=gates,
         account=account,  # type: ignore[arg-type]
         books=SimpleNamespace(emit=told.append),  # type: ignore[arg-type]
-        on_wire=lambda: 0,
         on_stop=lambda: None,
         on_change=lambda: None,
         on_resume=lambda: None,

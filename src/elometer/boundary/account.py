@@ -30,7 +30,9 @@ class KeyAccount:
 
     `spent` is the key's of today over all processes, `reserved` this process's for calls that are not
     settled. Over all processes spent + reserved never passes the budget, except by what a server itself used
-    beyond a call's worst case. `permits` is how many calls this process may have in flight.
+    beyond a call's worst case. `permits` is how many calls this process may have in flight; `occupied` tells
+    how many it has, and `on_permits` is told at once where they change: what it lets through must not exceed
+    what the book was last told.
     """
 
     def __init__(
@@ -51,6 +53,8 @@ class KeyAccount:
         self.others = 0
         self.wants = permits or 1
         self.in_flight = 0
+        self.occupied: Callable[[], int] = lambda: self.in_flight
+        self.on_permits: Callable[[int], None] = lambda _permits: None
         self._book = book
         self._key_fp = key_fp
         self._limits = Limits(budget, permits)
@@ -95,7 +99,7 @@ class KeyAccount:
             if self._lease is None:
                 return
             used, needs = self._used, min(self._waiting, default=0)
-            standing = Standing(used, self.reserved, needs, self.in_flight, self.wants)
+            standing = Standing(used, self.reserved, needs, self.occupied(), self.wants, self.permits)
             grant = await asyncio.to_thread(
                 self._book.renew, self._lease, self._key_fp, self._day(), self._limits, standing, time.time()
             )
@@ -106,8 +110,10 @@ class KeyAccount:
         self._tokens = grant.tokens
         self._held_elsewhere = grant.held_elsewhere
         self.spent = grant.spent
-        self.permits = grant.permits
         self.others = grant.others
+        if grant.permits != self.permits:
+            self.permits = grant.permits
+            self.on_permits(grant.permits)
 
     @property
     def most_permits(self) -> int | None:

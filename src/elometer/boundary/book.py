@@ -51,7 +51,8 @@ class Standing:
     """What a process tells of itself.
 
     Tokens used since the last contact, tokens reserved for calls that are not settled, tokens it needs beyond
-    those, permits in use, permits it could use.
+    those, permits in use, permits it could use, and those it holds: until the next contact it may still fill
+    them, so nobody else is given them before it has told that it keeps to less.
     """
 
     used: int = 0
@@ -59,6 +60,7 @@ class Standing:
     needs: int = 0
     in_flight: int = 0
     wants: int = 0
+    holds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +153,11 @@ class AccountBook:
             elsewhere = sum(row[1] for row in others)
             tokens = _token_share(limits.budget, spent, elsewhere, standing, len(others))
             permits = _permit_share(limits.permits, lease, others, standing)
+            kept = max(permits, standing.in_flight, standing.holds)
             cursor.execute(
                 "UPDATE lease SET day = ?, renewed = ?, tokens = ?, reserved = ?, permits = ?, wanted = ? "
                 "WHERE id = ?",
-                (day, now, tokens, standing.reserved, permits, standing.wants, lease),
+                (day, now, tokens, standing.reserved, kept, standing.wants, lease),
             )
             return Grant(tokens, permits, spent, elsewhere, len(others))
 
@@ -247,7 +250,7 @@ def _permit_share(
     # Those who want less than their share leave the difference to the others.
     spare = sum(max(0, base - row[3]) for row in others if row[3] > 0)
     allowed = min(standing.wants, share + spare)
-    return max(min(allowed, free), min(standing.in_flight, free))
+    return max(0, min(allowed, free))
 
 
 def birth(pid: int) -> str | None:

@@ -45,6 +45,10 @@ class Gates:
         self.cap = cap
         self._apply()
 
+    def in_flight(self) -> int:
+        """Places that are taken, over all gates."""
+        return sum(gate.status().in_flight for gate in self._gates.values())
+
     def set_permits(self, permits: int) -> None:
         """Change what other processes leave."""
         if permits != self.permits:

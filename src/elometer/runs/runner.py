@@ -100,7 +100,6 @@ class Runner:
             gates=gates,
             account=account,
             books=books,
-            on_wire=lambda: len(self.course.on_wire),
             on_stop=lambda: self.stop("stopped", "control"),
             on_change=self.course.room.set,
             on_resume=self._accept_strangers,

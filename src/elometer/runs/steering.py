@@ -27,9 +27,9 @@ GAUGE_STEPS = 200
 class Steering:
     """Four looks a second at control.json, the account book and the gates.
 
-    `cap` is the key's boundary, the stricter of store and YAML: no wish lifts the cap above it. `on_wire`
-    tells how many attempts are in flight, `on_change` is called where more calls may go, `on_resume` where
-    the user lets a paused start go on, `on_tick` at each look.
+    `cap` is the key's boundary, the stricter of store and YAML: no wish lifts the cap above it. `on_change`
+    is called where more calls may go, `on_resume` where the user lets a paused start go on, `on_tick` at each
+    look.
     """
 
     control_file: Path
@@ -37,7 +37,6 @@ class Steering:
     gates: Gates
     account: KeyAccount
     books: Books
-    on_wire: Callable[[], int]
     on_stop: Callable[[], None]
     on_change: Callable[[], None]
     on_resume: Callable[[], None]
@@ -46,6 +45,15 @@ class Steering:
     _seen: int = 0
     _ticks: int = 0
     _shown: dict[int, tuple[object, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.account.occupied = self.gates.in_flight
+        self.account.on_permits = self._take_permits
+        self.gates.set_permits(self.account.permits)
+
+    def _take_permits(self, permits: int) -> None:
+        self.gates.set_permits(permits)
+        self.on_change()
 
     async def follow(self) -> None:
         """Look until cancelled. A wish that an earlier start obeyed is not this one's: the file goes."""
@@ -62,15 +70,12 @@ class Steering:
 
     async def _share_the_key(self) -> None:
         """Tell the account what is in flight, and keep to the permits that other processes leave."""
-        self.account.in_flight = self.on_wire()
         self.account.wants = self.gates.cap
         self._ticks += 1
         alone = not self.account.others and self.account.permits >= self.gates.cap
         if alone and self._ticks % RENEW_ALONE_EVERY:
             return
         await self.account.renew()
-        self.gates.set_permits(self.account.permits)
-        self.on_change()
 
     def pause(self, why: str) -> None:
         """Pause without having been asked; control.json then says so, so a new cap does not resume."""
