@@ -211,6 +211,32 @@ def test_cpu_per_call(port: int, in_flight: int, calls: int, path: str) -> None:
     assert medians["httpx on aiohttp"][1] / medians["elometer"][1] >= 0.95
 
 
+def test_added_latency_stays_within_the_jitter(port: int) -> None:
+    # 64 in flight against 500 ms ± 250: the 99th percentile of a call, ours beside the bare loop's; a fifth
+    # of the jitter is allowed.
+    async def latencies(name: str) -> list[float]:
+        found: list[float] = []
+        async with CONTENDERS[name](f"http://127.0.0.1:{port}/L500/J50", 64, False) as one:
+            await asyncio.gather(*(one() for _ in range(64)))
+
+            async def worker() -> None:
+                for _ in range(5):
+                    begun = time.perf_counter()
+                    await one()
+                    found.append(time.perf_counter() - begun)
+
+            await asyncio.gather(*(worker() for _ in range(64)))
+        return found
+
+    seen: dict[str, list[float]] = {"elometer": [], "httpx on aiohttp": []}
+    for _ in range(3):
+        for name, found in seen.items():
+            found += asyncio.run(latencies(name))
+    p99 = {name: statistics.quantiles(found, n=100)[98] for name, found in seen.items()}
+    print("\n" + ", ".join(f"{name} p99 {seconds * 1e3:.1f} ms" for name, seconds in p99.items()))
+    assert p99["elometer"] - p99["httpx on aiohttp"] <= 0.050
+
+
 def test_paced_streams(port: int) -> None:
     # 64 streams at 50 tokens a second: 3,200 chunks a second.
     medians = compare(f"http://127.0.0.1:{port}/S100/I20", 64, 128, stream=True, rounds=3)

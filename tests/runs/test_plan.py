@@ -16,7 +16,7 @@ from elometer.core.errors import UsageError
 from elometer.runs.costs import Estimate, PilotLine, from_pilot, from_table, read_token_table
 from elometer.runs.findings import lint
 from elometer.runs.plan import Plan, block_order, call_order, make_plan
-from elometer.runs.power import INTRA_TASK, SCORE_SD, SHARED_SD, detectable_delta_elo, score_sd
+from elometer.runs.power import detectable_delta_elo, score_sd
 from elometer.runs.sharing import calls_per_block, with_plan
 from elometer.runs.spec import Experiment, load_experiment
 
@@ -281,32 +281,6 @@ def test_more_tasks_beat_more_runs() -> None:
     assert by_runs is not None
     assert by_tasks < by_runs
     assert detectable_delta_elo(1, 100) is None
-
-
-@pytest.mark.parametrize("at_null", [SCORE_SD, SHARED_SD])
-@pytest.mark.parametrize(("clusters", "runs"), [(10, 3), (20, 3), (60, 1), (200, 3)])
-def test_the_stated_difference_is_found_in_about_80_of_100_experiments(
-    clusters: int, runs: int, at_null: float
-) -> None:
-    """Scores 0, 1/2, 1 with the stated mean and deviation, alike within tasks; a t test over task means."""
-    from scipy.stats import t
-
-    elo = detectable_delta_elo(clusters, clusters * runs, at_null=at_null)
-    assert elo is not None
-    expected = 1 / (1 + 10 ** (-elo / 400))
-    deviation = score_sd(expected - 0.5, at_null)
-    decisive = 4 * (deviation**2 + (expected - 0.5) ** 2)
-    win, loss = decisive / 2 + (expected - 0.5), decisive / 2 - (expected - 0.5)
-    rng = np.random.default_rng(20261129)
-    shape = (4000, clusters, runs)
-    # A share INTRA_TASK of the variance is the task's: with probability √ρ a run takes its task's common draw.
-    common = rng.random((4000, clusters, 1)) * np.ones(shape)
-    uniform = np.where(rng.random(shape) < math.sqrt(INTRA_TASK), common, rng.random(shape))
-    scores = np.where(uniform < win, 1.0, np.where(uniform < win + loss, 0.0, 0.5))
-    means = scores.mean(axis=2)
-    statistic = (means.mean(axis=1) - 0.5) / (means.std(axis=1, ddof=1) / math.sqrt(clusters))
-    found = np.mean(statistic > t.ppf(0.975, clusters - 1))
-    assert 0.75 <= found <= 0.85
 
 
 def test_parameters_that_a_protocol_cannot_carry_are_named(tmp_path: Path) -> None:
