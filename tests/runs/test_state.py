@@ -96,6 +96,14 @@ def test_null_usage_is_unknown_and_not_zero_tokens_known() -> None:
     assert state.lanes["sample_1"].total_tokens == 0
 
 
+@pytest.mark.parametrize("source", ["estimated", "local-tokenizer"])
+def test_what_no_server_counted_is_told_apart(source: str) -> None:
+    counts = {"prompt_tokens": 5, "completion_tokens": 6}
+    events = [ended("a", "sample_1", **counts), ended("b", "sample_1", usage_source=source, **counts)]
+    lane = fold_all([opened(), *events]).lanes["sample_1"]
+    assert (lane.total_tokens, lane.estimated_tokens) == (22, 11)
+
+
 def test_calls_charged_to_no_strategy_are_spent_but_in_no_lane() -> None:
     state = fold_all([opened(), ended("p", None, phase="probe", prompt_tokens=3, completion_tokens=4)])
     assert state.uncharged_tokens == 7

@@ -16,7 +16,7 @@ from test_panes import settle, wait_for
 from tests.tui.conftest import MakeApp
 from tui_stand_ins import StandIns, made_up_fit
 
-from elometer.rating.fit import FitResult, fit
+from elometer.rating.fit import FitResult, TokenUse, fit
 from elometer.rating.reading import RecordReader
 from elometer.runs.ceilings import Ceiling
 from elometer.runs.result import Derived
@@ -70,6 +70,23 @@ def test_every_further_column_stands_on_one_page(width: int) -> None:
     assert further == [quantity.column.key for quantity in MORE]
     for page in sets[1:]:
         assert len(lay_out([quantity.column for quantity in page], width)) == len(page)
+
+
+def test_prices_across_models_on_local_counts_stay_empty_and_the_pane_says_why() -> None:
+    plain = made_up_fit()
+    first, *others = [row.strategy for row in plain.strategies]
+    charged = {
+        (name, f"t{task}", 1): 100.0 + at for task in range(3) for at, name in enumerate([first, *others])
+    }
+    use = TokenUse(
+        charged, {name: 300 + at for at, name in enumerate([first, *others])},
+        models={first: {"small"}, **{name: {"large"} for name in others}}, local={first, *others},
+        estimated_tokens=dict.fromkeys([first, *others], 300),
+    )  # fmt: skip
+    found = fit(plain.records, use, plain.options)
+    row = fit_rows(found, FOUNDING)[1]
+    assert {row.cells[key] for key in ("marginal", "per_run", "interval")} == {"–"}
+    assert any("No marginal Elo across large, small" in said for said, _style in sentences(found))
 
 
 def test_cells_are_the_numbers_of_the_fit() -> None:

@@ -6,8 +6,10 @@ answered must be in our ledger to the token, and so must what was cancelled, as 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import random
 import secrets
 import signal
 import subprocess
@@ -28,11 +30,13 @@ from tests.e2e.workspace import Workspace
 from elometer.boundary.gate import FixedGate
 from elometer.core.attempt import Attempt, Protocol
 from elometer.core.redact import Secret
+from elometer.runs.calls import worst_case
 from elometer.wire.classes import ERROR_CLASSES
 from elometer.wire.client import GatewayClient
 from elometer.wire.exchange import Outcome
 from elometer.wire.failures import classify
 from elometer.wire.protocols.reply import Parsed
+from elometer.wire.server_tokens import LLAMA_CPP
 
 pytestmark = pytest.mark.real_gateways
 
@@ -291,6 +295,51 @@ def test_calls_that_time_out_while_others_go_on_are_bounded(place: Workspace, se
     )
     assert tokens(lines, "prompt_tokens") >= prompt
     assert 0 <= missed <= AFTER_A_HANG_UP * len(by_text)
+
+
+@pytest.mark.parametrize("number", range(6))
+async def test_calls_cancelled_at_any_moment_are_exact_or_bounded(server: Server, number: int) -> None:
+    """Four calls at once, each left after a random time: as it is sent, while its prompt is read, in mid-stream.
+
+    Where every count is known the sums are the server's. What stays unknown is within what is kept for it.
+    """
+    draw, gate = random.Random(number), FixedGate(SLOTS)
+    attempts: list[Attempt] = []
+
+    async def on_attempt(attempt: Attempt, _text: str) -> None:
+        attempts.append(attempt)
+
+    before = await asyncio.to_thread(server.counters)
+    client = GatewayClient(server.root, Secret(server.key), gate_for=lambda _model: gate, count_missing=True)
+    calls = [
+        call_of(
+            f"{draw.random()} "
+            + draw.choice(("Tell me a long story.", "Say 漢字 and 🐶 often.", "word " * 200)),
+            model=MODEL,
+            params={"max_tokens": 60, "temperature": 0.8},
+            seed=draw.randrange(1, 2**31),
+        )
+        for _slot in range(SLOTS)
+    ]
+    async with client:
+        tasks = [asyncio.create_task(client.send(call, on_attempt=on_attempt)) for call in calls]
+        for task in tasks:
+            longest = draw.choice((0.0, 0.1, 0.5, 1.0, 2.0, 4.0))
+            asyncio.get_running_loop().call_later(longest * draw.random(), task.cancel)
+        await asyncio.wait(tasks)
+    # A server that reads a prompt notices nothing until it has read it.
+    await asyncio.sleep(0.5)
+    prompt, _cached, made = grown(await asyncio.to_thread(server.counters), before)
+    # A call that was left before it had its place was no attempt.
+    known = [attempt for attempt in attempts if attempt.total_tokens is not None]
+    unknown = {attempt.call_id for attempt in attempts} - {attempt.call_id for attempt in known}
+    by_text = [attempt for attempt in known if attempt.tokenizer == LLAMA_CPP]
+    missed = prompt + made - sum(attempt.total_tokens or 0 for attempt in known)
+    bound = sum(worst_case(call) for call in calls if call.call_id in unknown)
+    print(
+        f"{len(known)} known, {len(unknown)} unknown: {missed} tokens of {prompt + made} missed, bound {bound}"
+    )
+    assert 0 <= missed <= bound + AFTER_A_HANG_UP * len(by_text)
 
 
 QUESTIONS = (
