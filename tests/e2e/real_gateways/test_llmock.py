@@ -156,9 +156,10 @@ def test_a_whole_start_is_judged_well(llmock: str, place: Workspace) -> None:
     verdict = ask(f"{llmock}/_llmock/verdict")
     assert verdict["errors"] == 0, verdict["findings"]
     assert {finding["code"] for finding in verdict["findings"]} <= BY_CHANCE
-    assert (verdict["calls"], verdict["faults_injected"]) == (30, 14)
+    # Beside the 30 calls one look, after the first cut stream, for a tokenize endpoint that it has not.
+    assert (verdict["calls"], verdict["faults_injected"]) == (30 + 1, 14)
     lines = [json.loads(line) for line in (folder / "token_ledger.jsonl").read_text().splitlines()]
-    assert len(lines) == verdict["attempts"] == 44
+    assert len(lines) + 1 == verdict["attempts"] == 44 + 1
     assert sum(line["final"] for line in lines) == 30
 
 
