@@ -158,3 +158,28 @@ def test_runs_that_records_join_are_no_units_of_their_own() -> None:
         fit(records, None, FitOptions(generalise="runs"))
     within = RecordSet.from_records(pair_blocks("e", best_of(rng, nested=True)))
     assert fit(within, None, FitOptions(generalise="runs")).interval_basis == "runs"
+
+
+def test_a_csv_tells_the_same(tmp_path: Path) -> None:
+    rows = ["task,run,a,b,outcome,run_a,run_b,shared,share_a,share_b,score_a,score_b"]
+    rows += ["t,1,x,y,a,,,2,,,0.25,0.1", "u,1,x,y,b,1,2,,,,0.1,0.2", "v,1,x,y,a,,,,0.5,0.2,0.5,0.2"]
+    path = tmp_path / "records.csv"
+    path.write_text("\n".join(rows) + "\n")
+    found = read_records(path)
+    assert (found.shared, found.shared_measured) == (1, 1)
+    assert ("y", "u", 2) in found.counted_task_runs
+    assert found.ties.sum() == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("shares", [{"share_a": 0.7, "share_b": 0.4}, {"share_a": "x"}, {"share_a": 0.2}])
+def test_shares_that_are_none_are_refused_with_their_line(tmp_path: Path, shares: dict[str, object]) -> None:
+    path = tmp_path / "records.jsonl"
+    told = [record("t", "x", "y", "a"), record("u", "x", "y", "b", **shares)]
+    path.write_text("".join(json.dumps(one) + "\n" for one in told))
+    with pytest.raises(UsageError, match="line 2"):
+        read_records(path)
+
+
+def test_a_strangers_field_of_the_same_name_harms_nothing(tmp_path: Path) -> None:
+    plain = [record("t", "x", "y", "a", shared="no", run_b=None), record("u", "x", "y", "b", shared=None)]
+    assert "shared_draws" not in codes(tmp_path / "records.jsonl", *plain)
