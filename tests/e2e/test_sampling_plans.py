@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import random
+import shutil
 import signal
 import time
 from collections import Counter, defaultdict
@@ -305,3 +307,73 @@ def test_continuous_scores_pair_across_runs_and_a_resumed_pool_asks_nothing_agai
             assert {(one["run_a"], one["run_b"]) for one in records} == {(1, 2), (2, 1)}
         audited = place.run("archive", "audit", next((folder / "archive").iterdir()))
         assert audited.returncode == 0, audited.stdout
+
+
+def test_a_share_that_was_changed_is_found_by_the_audit(pooled: Path, tmp_path: Path) -> None:
+    place = Workspace(pooled.parent.parent)
+    copy = tmp_path / "archive"
+    shutil.copytree(next((pooled / "archive").iterdir()), copy)
+    records = copy / "pairwise_records.jsonl"
+    records.write_text(records.read_text().replace('"share_a":', '"share_a":0.0,"was":', 1))
+    done = place.run("archive", "audit", copy)
+    assert done.returncode == 6
+    assert "not the pair that the outcomes give" in done.stdout + done.stderr
+
+
+def test_the_expanded_export_as_csv_and_back(shared: Path, tmp_path: Path) -> None:
+    place = Workspace(shared.parent.parent)
+    out = tmp_path / "uses.csv"
+    assert (
+        place.run("ledger", "export", shared, "--expand", "--format", "csv", "--output", out).returncode == 0
+    )
+    with out.open() as file:
+        rows = list(csv.DictReader(file))
+    assert Counter(row["strategy"] for row in rows) == {name: n * TASKS * RUNS for name, n in USES.items()}
+    assert sum(int(row["total_tokens"]) for row in rows if row["spent"] == "true") == sum(
+        line["total_tokens"] for line in lines(shared / "token_ledger.jsonl")
+    )
+    # Copies are no further calls: adding the export to a ledger that has them adds nothing.
+    uses = tmp_path / "uses.jsonl"
+    assert place.run("ledger", "export", shared, "--expand", "--output", uses).returncode == 0
+    added = place.run("ledger", "add", uses, "--to", shared / "token_ledger.jsonl")
+    assert added.returncode == 0, added.stderr
+    assert "were there already" in added.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plan", ["nested", "pool"])
+def test_fifteen_kills_under_plans_that_share_calls(place: Workspace, plan: str) -> None:
+    """Same pairs as an undisturbed start, no answered call made again, every attempt that was sent booked."""
+    ladder = LADDER if plan == "nested" else "strategies: [sample_1, sample_2, sample_4, random_4, oracle_2]"
+    chance = random.Random(20261129)
+    with gateway(latency=(0.02, 0.08)) as url:
+        for name in ("calm", "shaken"):
+            spec = write(place, name, url, plan, ladder, more="seed: 9")
+            folder = place.experiments / name
+            for _kill in range(15 if name == "shaken" else 0):
+                process = place.start("run", spec, "--plain", TAOTOKEN_API_KEY=KEY)
+                before = len(lines(folder / "token_ledger.jsonl"))
+                while process.poll() is None and len(lines(folder / "token_ledger.jsonl")) == before:
+                    time.sleep(0.01)
+                time.sleep(chance.uniform(0, 0.2))
+                process.send_signal(signal.SIGKILL)
+                process.communicate()
+            done = place.run("run", spec, "--plain", TAOTOKEN_API_KEY=KEY)
+            assert done.returncode == 0, done.stderr
+
+    def pairs(name: str) -> list[dict[str, Any]]:
+        records = lines(place.experiments / name / "pairwise_records.jsonl")
+        return [{**one, "experiment_id": ""} for one in records]
+
+    shaken = place.experiments / "shaken"
+    assert pairs("shaken") == pairs("calm")
+    assert len(finals(shaken)) == len(finals(place.experiments / "calm"))
+    assert set(Counter(line["call_id"] for line in finals(shaken)).values()) == {1}
+    sent = {
+        (event["call_id"], event["attempt"])
+        for event in lines(shaken / "events.jsonl")
+        if event["event"] == "call_sent"
+    }
+    assert sent <= {(line["call_id"], line["attempt"]) for line in lines(shaken / "token_ledger.jsonl")}
+    audited = place.run("archive", "audit", next((shaken / "archive").iterdir()))
+    assert audited.returncode == 0, audited.stdout
