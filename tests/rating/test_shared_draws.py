@@ -181,5 +181,8 @@ def test_shares_that_are_none_are_refused_with_their_line(tmp_path: Path, shares
 
 
 def test_a_strangers_field_of_the_same_name_harms_nothing(tmp_path: Path) -> None:
-    plain = [record("t", "x", "y", "a", shared="no", run_b=None), record("u", "x", "y", "b", shared=None)]
+    plain = [
+        record("t", "x", "y", "a", shared="no", run_b=None, score_a=[1], run_a={"x": 1}),
+        record("u", "x", "y", "b", shared=None),
+    ]
     assert "shared_draws" not in codes(tmp_path / "records.jsonl", *plain)

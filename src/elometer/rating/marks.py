@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
@@ -15,8 +16,19 @@ from elometer.rating.records import FIRST, SECOND, TIE
 APART, SHARED_BINARY, SHARED_MEASURED = 0, 1, 2
 
 FIELDS = ("run_b", "shared", "share_a")
+MARKS = ("run_a", "run_b", "shared", "share_a", "share_b", "score_a", "score_b")
 
 Columns = dict[str, npt.NDArray[Any]]
+
+
+def as_number(cell: str) -> int | float | str:
+    """A cell of a CSV as the number that it writes, else as text."""
+    for kind in (int, float):
+        try:
+            return kind(cell)
+        except ValueError:
+            continue
+    return cell.strip()
 
 
 def has_marks(rows: Sequence[Any]) -> bool:
@@ -37,7 +49,7 @@ def marked_columns(rows: Sequence[Any], run: npt.NDArray[Any], outcome: npt.NDAr
     won = (outcome == FIRST).astype(np.float64), (outcome == SECOND).astype(np.float64)
     shares = np.array(
         [
-            (row.share_a, row.share_b) if _is(row.share_a) and _is(row.share_b) else both
+            (_number(row.share_a), _number(row.share_b)) if _is(row.share_a) else both
             for row, both in zip(rows, zip(*won, strict=True), strict=True)
         ],
         dtype=np.float64,
@@ -77,11 +89,17 @@ def _is(value: Any) -> bool:
     return isinstance(value, int | float | str | list)
 
 
+def _number(value: Any) -> float:
+    """A share as a number; NaN, which no share is, for anything else."""
+    return float(value) if isinstance(value, int | float) else math.nan
+
+
 def _shared(row: Any) -> int:
-    told = _is(row.shared) and row.shared > 0
+    told = isinstance(row.shared, int) and row.shared > 0
     if not told and not _names(row.run_a) & _names(row.run_b):
         return APART
-    return SHARED_BINARY if {row.score_a, row.score_b} <= {0.0, 1.0} else SHARED_MEASURED
+    binary = row.score_a in (0, 1) and row.score_b in (0, 1)
+    return SHARED_BINARY if binary else SHARED_MEASURED
 
 
 def _names(value: Any) -> set[str]:

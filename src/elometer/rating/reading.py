@@ -15,7 +15,15 @@ import numpy.typing as npt
 from elometer.core.errors import UsageError
 from elometer.core.text import gettext as _
 from elometer.core.text import ngettext
-from elometer.rating.marks import SHARED_MEASURED, has_marks, marked_columns, possible_shares, with_all_marks
+from elometer.rating.marks import (
+    MARKS,
+    SHARED_MEASURED,
+    as_number,
+    has_marks,
+    marked_columns,
+    possible_shares,
+    with_all_marks,
+)
 from elometer.rating.records import (
     FIRST,
     NO_BLOCK,
@@ -52,13 +60,14 @@ class Line(msgspec.Struct, gc=False):
     outcome: str | None = None
     weight: float = 1.0
     block: int | None = None
-    run_a: int | str | list[str] | None = None
-    run_b: int | str | list[str] | None = None
-    shared: int | None = None
-    share_a: float | None = None
-    share_b: float | None = None
-    score_a: float | bool | str | None = None
-    score_b: float | bool | str | None = None
+    # Of any kind, since strangers' fields may be called so.
+    run_a: Any = None
+    run_b: Any = None
+    shared: Any = None
+    share_a: Any = None
+    share_b: Any = None
+    score_a: Any = None
+    score_b: Any = None
 
 
 class Codes(dict[Any, int]):
@@ -131,7 +140,11 @@ class RecordReader:
             )
         if header is None:
             return Line(winner=row[0].strip(), loser=row[1].strip())
-        fields = {name: cell.strip() for name, cell in zip(header, row, strict=True) if cell.strip()}
+        fields: dict[str, Any] = {
+            name: as_number(cell) if name in MARKS else cell.strip()
+            for name, cell in zip(header, row, strict=True)
+            if cell.strip()
+        }
         try:
             return msgspec.convert(fields, Line, strict=False)
         except msgspec.ValidationError as error:
