@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.request
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -66,3 +67,21 @@ def test_budget_and_places_hold_over_all_of_them(place: Workspace) -> None:
     assert Counter(line["final"] for line in booked)[True] == seen["calls"]
     for folder in folders:
         assert lines(folder / "events.jsonl")[-1]["reason"] == "budget"
+
+
+def test_a_paused_start_leaves_its_places_to_another(place: Workspace) -> None:
+    with gateway(latency=(0.05, 0.1)) as url:
+        held, other = (write_experiment(place, name, url, tasks=12) for name in ("held", "other"))
+        process = place.start("run", held, "--plain", TAOTOKEN_API_KEY=KEY)
+        folder = place.experiments / "held"
+        deadline = time.monotonic() + 30
+        while not lines(folder / "token_ledger.jsonl"):
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.02)
+        assert place.run("control", "held", "pause").returncode == 0
+        done = place.run("run", other, "--plain", TAOTOKEN_API_KEY=KEY)
+        assert done.returncode == 0, done.stderr
+        assert place.run("control", "held", "resume").returncode == 0
+        _out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        assert told(url)["peak_in_flight"] <= 2

@@ -62,3 +62,38 @@ def test_wishes_of_several_viewers_do_not_undo_one_another(tmp_path: Path) -> No
             assert control.read(path).state == "paused"
             assert control.read(path).limit in range(1, 6)
     assert [entry.name for entry in tmp_path.iterdir()] == ["control.json"]
+
+
+async def test_a_paused_start_leaves_its_places_and_says_when_others_hold_them_all(tmp_path: Path) -> None:
+    told: list[ev.AnyEvent] = []
+    looked = asyncio.Queue[None]()
+    gates, account = Gates(4, fixed=True), Account()
+    gates("m")
+    steering = Steering(
+        control_file=tmp_path / "control.json",
+        cap=4,
+        gates=gates,
+        account=account,  # type: ignore[arg-type]
+        books=SimpleNamespace(emit=told.append),  # type: ignore[arg-type]
+        on_stop=lambda: None,
+        on_change=lambda: None,
+        on_resume=lambda: None,
+        on_tick=lambda: looked.put_nowait(None),
+    )
+    following = asyncio.create_task(steering.follow())
+    try:
+        await looked.get()
+        assert account.wants == 4
+        control.change(tmp_path / "control.json", state="paused")
+        await looked.get()
+        await looked.get()
+        assert account.wants == 0
+        control.change(tmp_path / "control.json", state="running")
+        account.permits = 0  # what the others leave
+        await looked.get()
+        await looked.get()
+        assert account.wants == 4
+    finally:
+        following.cancel()
+    last = [event for event in told if isinstance(event, ev.GateChanged)][-1]
+    assert (last.why, last.limit, last.others) == (ev.NO_PLACE, 0, 1)

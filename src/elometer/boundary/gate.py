@@ -16,8 +16,10 @@ import random
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 
 from elometer.boundary.chance import LONGEST_CHANCE_WAIT_S
+from elometer.core.clock import utc_now
 from elometer.core.limits import GateClosed, GateStatus
 from elometer.core.text import gettext as _
 
@@ -268,7 +270,9 @@ class FixedGate:
     def _closed_error(self) -> GateClosed:
         wait = max(0.0, self._shut_until - self.clock())
         return GateClosed(
-            _("the server asks to stay away for {seconds:.0f} s").format(seconds=wait),
+            _("the server asks to stay away for {seconds:.0f} s, until {moment}").format(
+                seconds=wait, moment=f"{utc_now() + timedelta(seconds=wait):%Y-%m-%d %H:%M:%S} UTC"
+            ),
             until=self._shut_until,
             evidence=self._why,
             fix=_("start again after that; what is done is kept"),

@@ -24,6 +24,7 @@ class PlainProgress:
         self._unfolded: list[ev.AnyEvent] = []
         self._next = 0.0
         self._closed_until = 0.0
+        self._crowded_out = False
 
     @property
     def state(self) -> RunState:
@@ -57,6 +58,11 @@ class PlainProgress:
                 )
             case ev.Control() if event.why:
                 self._say(_("{state}: {why}").format(state=event.state, why=event.why))
+            case ev.GateChanged() if (event.why == ev.NO_PLACE) != self._crowded_out:
+                self._crowded_out = not self._crowded_out
+                if self._crowded_out:
+                    words = _("other processes ({n}) hold all places of the key; calls wait for one")
+                    self._say(words.format(n=event.others))
             case ev.GateChanged() if event.closed_for_s >= EVERY_S:
                 self._closed(event)
             case ev.StartEnded():

@@ -143,6 +143,9 @@ class BlockEnded(Event, frozen=True, kw_only=True, tag="block_ended"):
     restored: bool = False  # from an earlier start; already in StartOpened.blocks_done
 
 
+NO_PLACE = "key_in_use"  # why a gate waits whose key's places are all held by other processes
+
+
 class GateChanged(Event, frozen=True, kw_only=True, tag="gate_changed"):
     """Calls wait, or no longer wait, and why. `closed_for_s` is 0 when open.
 

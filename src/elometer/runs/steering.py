@@ -70,7 +70,8 @@ class Steering:
 
     async def _share_the_key(self) -> None:
         """Tell the account what is in flight, and keep to the permits that other processes leave."""
-        self.account.wants = self.gates.cap
+        # A paused start leaves its places to others.
+        self.account.wants = 0 if self._state == "paused" else self.gates.cap
         self._ticks += 1
         alone = not self.account.others and self.account.permits >= self.gates.cap
         if alone and self._ticks % RENEW_ALONE_EVERY:
@@ -110,7 +111,10 @@ class Steering:
 
     def _show_gates(self) -> None:
         now = time.monotonic()
+        crowded_out = self.account.others > 0 and self.account.permits < 1 and self._state != "paused"
         for number, change in enumerate(self.gates.changes(now)):
+            if crowded_out:
+                change = msgspec.structs.replace(change, limit=0, why=ev.NO_PLACE)
             closed: float = change.closed_for_s
             # A long wait is told again where its end moves; a short one is over before anybody reads of it.
             until = round(now + closed) if closed >= 1 else closed > 0
