@@ -45,11 +45,11 @@ def count_objects(pairs: list[tuple[Any, Any]]) -> tuple[list[Any], Integers] | 
         return None
     numbers = _Numbers()
     total = np.zeros((0, 0), dtype=np.int64)
-    source, left = iter(pairs), len(pairs)
-    while left > 0:
+    begin = 0
+    while begin < len(pairs):
         # The square of many objects is worth adding up for many pairs only.
-        held = np.fromiter(source, dtype=object, count=min(left, max(CHUNK, total.size // 4)))
-        left -= len(held)
+        held = tuple(pairs[begin : begin + max(CHUNK, total.size // 4)])
+        begin += len(held)
         items = _items(held, memory)
         found = None if items is None else numbers.of(items, held)
         if found is None:
@@ -76,8 +76,7 @@ def _memory() -> Words | None:
         everything: Any = (ctypes.c_ssize_t * (ADDRESSABLE // WORD - 1)).from_address(WORD)
         words: Words = np.frombuffer(everything, dtype=np.intp)
         probe = [("a", "b"), (None, 1.5), ("b", "a")]
-        held = np.fromiter(probe, dtype=object, count=len(probe))
-        items = _items(held, words)
+        items = _items(tuple(probe), words)
     except (BufferError, IndexError, OverflowError, TypeError, ValueError):
         return None
     if items is None or items.T.tolist() != [[id(one), id(other)] for one, other in probe]:
@@ -85,9 +84,10 @@ def _memory() -> Words | None:
     return words
 
 
-def _items(held: npt.NDArray[np.object_], memory: Words) -> Words | None:
-    """(2, n) addresses of the items of n tuples; None where they are not all tuples of two."""
-    at: Words = np.frombuffer(held, dtype=np.intp) >> 3
+def _items(held: tuple[Any, ...], memory: Words) -> Words | None:
+    """(2, n) addresses of the items of the n tuples that a tuple holds; None where one is no tuple of two."""
+    begin = (id(held) + tuple.__basicsize__) // WORD - 1
+    at = memory[begin : begin + len(held)] >> 3
     if not (memory.take(at + TYPE) == id(tuple)).all() or not (memory.take(at + LENGTH) == 2).all():
         return None
     items: Words = memory.take(at + ITEMS)
@@ -103,7 +103,7 @@ class _Numbers:
         self._address = np.zeros(0, dtype=np.intp)
         self._number: dict[int, int] = {}
 
-    def of(self, items: Words, held: npt.NDArray[np.object_]) -> Words | None:
+    def of(self, items: Words, held: tuple[Any, ...]) -> Words | None:
         """(2, n) the numbers of the items of the tuples held; None where there are too many objects."""
         slots = (items.view(np.uint64) * MULTIPLIER >> SHIFT).view(np.intp)
         if not self.known:
@@ -114,10 +114,10 @@ class _Numbers:
             return None
         return found if len(self.known) <= MOST_OBJECTS else None
 
-    def _learn(self, items: Words, slots: Words, held: npt.NDArray[np.object_]) -> None:
+    def _learn(self, items: Words, slots: Words, held: tuple[Any, ...]) -> None:
         """Fill the table from the first tuples; of two objects that share a slot one stays outside."""
-        places = np.full(1 << BITS, -1, dtype=np.intp)
-        places[slots.ravel()] = np.arange(items.size)
+        places = np.full(1 << BITS, -1, dtype=np.int16)
+        places[slots.ravel()] = np.arange(items.size, dtype=np.int16)
         kept = np.sort(places[places >= 0])
         self._address = items.ravel()[kept]
         self._table[slots.ravel()[kept]] = np.arange(len(kept))
@@ -125,7 +125,9 @@ class _Numbers:
             side, at = divmod(place, items.shape[1])
             self._add(held[at][side], address)
 
-    def _look_up(self, strange: npt.NDArray[np.bool_], items: Words, found: Words, held: Any) -> bool:
+    def _look_up(
+        self, strange: npt.NDArray[np.bool_], items: Words, found: Words, held: tuple[Any, ...]
+    ) -> bool:
         """Number one by one what the table does not hold; False where that is too much."""
         sides, ats = np.nonzero(strange)
         if 8 * len(ats) > items.size:

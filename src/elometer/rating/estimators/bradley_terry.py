@@ -162,9 +162,9 @@ def _fit_one(wins: Floats) -> Maximum | None:
     one = np.ones(size)
     games, won = wins + wins.T, wins.dot(one)
     lost = one.dot(wins)
-    if not (won.all() and lost.all()):
+    if not (won * lost).all():
         return None
-    both, weight = np.empty_like(games), np.empty_like(games)
+    both, weight = np.empty((2, size, size))
     theta = np.log(_near(wins, (won + 0.5) / (lost + 0.5), both, weight, one))
     diagonal = weight.reshape(-1)[:: size + 1]
     enough, last = (TOLERANCE * max(float(won.dot(one)), 1.0)) ** 2, math.inf
