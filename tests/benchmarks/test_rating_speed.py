@@ -6,9 +6,10 @@ the machine's load meets all alike; the figure is the median over blocks of the 
 not dependencies: choix, evalica, arena-rank and arenakit are measured where they are installed.
 
 The factors asked for are those of the first measurement (2026, an EPYC server, same peers and versions). NOISE
-is what a factor may fall short of them. They are ratios of unlike work, and move with the machine: of our time
-at 1e4 records half is reading memory and a third the start-up of some fifty array operations, which a faster
-core hastens less than a peer's arithmetic. Where another process shares the core's caches, ours suffers first.
+is what a factor may fall short of them. They are ratios of unlike work, and move with the machine: at 1e4 records
+three fifths of our half millisecond is reading pairs from memory and two fifths the calls of some eighty small
+array operations, which a faster core hastens less than a peer's arithmetic, and which suffer first where another
+process shares the core's caches. Counting with `collections.Counter` alone takes 0.5 ms there.
 """
 
 from __future__ import annotations
