@@ -258,7 +258,7 @@ async def test_a_kept_connection_that_was_closed_is_no_failed_attempt() -> None:
     async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for number in (1, 2):
             head = await reader.readuntil(b"\r\n\r\n")
-            length = next(line for line in head.split(b"\r\n") if line.startswith(b"content-length"))
+            length = next(line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
             await reader.readexactly(int(length.split()[1]))
             requests.append(number)
             if number == 1:

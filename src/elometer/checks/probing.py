@@ -24,7 +24,7 @@ from elometer.wire.classes import ACCESS_CLASSES
 from elometer.wire.exchange import Exchange, Outcome, Timeouts
 from elometer.wire.failures import Failure, classify
 from elometer.wire.protocols import protocol
-from elometer.wire.transport import Transport
+from elometer.wire.transport import Headers, Transport
 
 Header = Literal["bearer", "x-api-key"]
 ProtocolName = Literal["chat", "responses", "messages"]
@@ -276,13 +276,11 @@ class _Prober:
             limits=_limits(outcome),
         )
 
-    async def _get(self, url: str, headers: list[tuple[bytes, bytes]]) -> tuple[Outcome, bytes]:
-        import httpx
-
+    async def _get(self, url: str, headers: Headers) -> tuple[Outcome, bytes]:
         outcome = Outcome()
         try:
             async with asyncio.timeout(TIMEOUTS.total_s):
-                response = await self._transport.send("GET", httpx.URL(url), headers, b"")
+                response = await self._transport.send("GET", url, headers, b"")
                 try:
                     outcome.http_status = response.status_code
                     outcome.headers = {name.lower(): value for name, value in response.headers.items()}
@@ -294,14 +292,12 @@ class _Prober:
             return outcome, b""
 
     async def _post(self, kind: ProtocolName, base: str, header: Header) -> Try:
-        import httpx
-
         module = protocol(kind)
         url = f"{base}/{module.path}"
         call = self._call(kind)
         content = msgspec.json.encode(module.body(call))
         sent = Sent(1, utc_now(), 0.0, len(content), text_sha(content), False)
-        reply = self._transport.send("POST", httpx.URL(url), self._wire_headers(kind, header), content)
+        reply = self._transport.send("POST", url, self._wire_headers(kind, header), content)
         exchange = Exchange(module, time.monotonic, None)
         outcome = await exchange.run(reply, TIMEOUTS.total_s, self._transport.errors)
         attempt, _answer = build_attempt(call, sent, outcome, TokenRatio(), self._memory)
@@ -336,7 +332,7 @@ class _Prober:
             key_fp=self._target.key_fp,
         )
 
-    def _wire_headers(self, kind: str, header: Header) -> list[tuple[bytes, bytes]]:
+    def _wire_headers(self, kind: str, header: Header) -> Headers:
         headers = {
             "content-type": "application/json",
             "accept": "application/json",
@@ -349,7 +345,7 @@ class _Prober:
             headers["authorization" if header == "bearer" else "x-api-key"] = (
                 f"Bearer {value}" if header == "bearer" else value
             )
-        return [(name.encode("ascii"), value.encode()) for name, value in headers.items()]
+        return list(headers.items())
 
 
 def _names(body: bytes) -> tuple[str, ...] | None:

@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import msgspec
 
@@ -26,11 +26,8 @@ from elometer.wire.protocols import protocol
 from elometer.wire.retry import RetryPolicy, decide
 from elometer.wire.server_tokens import ServerTokens
 from elometer.wire.tokenizer_file import TokenizerFile
-from elometer.wire.transport import Transport
+from elometer.wire.transport import Headers, Transport
 from elometer.wire.uncounted import Counting
-
-if TYPE_CHECKING:
-    import httpx
 
 Auth = Literal["bearer", "x-api-key"]
 OnAttempt = Callable[[Attempt, str], Awaitable[None]]
@@ -58,9 +55,7 @@ class _Prepared:
 
     __slots__ = ("content", "headers", "prompt_bytes", "prompt_sha", "protocol", "seed_sent", "url")
 
-    def __init__(
-        self, call: Call, url: httpx.URL, headers: list[tuple[bytes, bytes]], seed_header: bool
-    ) -> None:
+    def __init__(self, call: Call, url: str, headers: Headers, seed_header: bool) -> None:
         self.protocol = protocol(call.protocol)
         self.url = url
         self.content = _encode(self.protocol.body(call))
@@ -70,7 +65,7 @@ class _Prepared:
         self.prompt_bytes = len(prompt)
         in_header = seed_header and call.seed is not None
         if in_header:
-            self.headers = [*headers, (SEED_HEADER.encode(), str(call.seed).encode())]
+            self.headers = [*headers, (SEED_HEADER, str(call.seed))]
         self.seed_sent = in_header or (call.seed is not None and self.protocol.sends_seed)
 
 
@@ -125,7 +120,7 @@ class GatewayClient:
             server = ServerTokens(self._transport, self.root_url, self._headers)
             self._counting = Counting(server, tokenizer)
         self._memory = ReplyMemory()
-        self._routes: dict[str, tuple[httpx.URL, list[tuple[bytes, bytes]]]] = {}
+        self._routes: dict[str, tuple[str, Headers]] = {}
 
     async def __aenter__(self) -> Self:
         await self._transport.open()
@@ -223,13 +218,11 @@ class GatewayClient:
 
         Raises AccessError or GatewayError with the class of the failure.
         """
-        import httpx
-
         url = endpoint(self.root_url, "models")
         headers = self._headers("chat" if self._auth != "x-api-key" else "messages")
         try:
             async with asyncio.timeout(self._timeout.total_s):
-                response = await self._transport.send("GET", httpx.URL(url), headers, b"")
+                response = await self._transport.send("GET", url, headers, b"")
                 try:
                     body = await response.aread()
                 finally:
@@ -244,13 +237,11 @@ class GatewayClient:
     def _prepare(self, call: Call) -> _Prepared:
         route = self._routes.get(call.protocol)
         if route is None:
-            import httpx
-
-            url = httpx.URL(endpoint(self.root_url, protocol(call.protocol).path))
+            url = endpoint(self.root_url, protocol(call.protocol).path)
             route = self._routes[call.protocol] = (url, self._headers(call.protocol))
         return _Prepared(call, *route, self._seed_header)
 
-    def _headers(self, name: str) -> list[tuple[bytes, bytes]]:
+    def _headers(self, name: str) -> Headers:
         headers = {
             "content-type": "application/json",
             "accept": "application/json, text/event-stream",
@@ -265,7 +256,7 @@ class GatewayClient:
             else:
                 headers["x-api-key"] = self._key.reveal()
         headers.update({header.lower(): value for header, value in self._extra_headers.items()})
-        return [(header.encode("ascii"), value.encode("utf-8")) for header, value in headers.items()]
+        return list(headers.items())
 
     async def _try(self, call: Call, ready: _Prepared, on_chunk: OnChunk | None) -> Outcome:
         progress = None if on_chunk is None else partial(on_chunk, call)

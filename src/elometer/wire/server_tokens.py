@@ -19,7 +19,7 @@ from elometer.core.attempt import Call
 from elometer.core.urls import endpoint, has_version
 from elometer.core.usage import token_count
 from elometer.wire.protocols import chat, messages
-from elometer.wire.transport import Transport
+from elometer.wire.transport import Headers, Transport
 
 LLAMA_CPP = "server:/tokenize"
 ANSWER_S = 2.0
@@ -33,8 +33,6 @@ SETTLE_S = 10.0
 APPEAR_S = 0.3
 LOOKS = 4
 LOOK_EVERY_S = 0.05
-
-Headers = list[tuple[bytes, bytes]]
 
 
 class ServerTokens:
@@ -142,9 +140,7 @@ class ServerTokens:
     async def _request(
         self, name: str, protocol: str, body: dict[str, Any] | None, within_s: float | None
     ) -> Any:
-        import httpx
-
-        url, headers = httpx.URL(self._urls[name]), self._headers(protocol)
+        url, headers = self._urls[name], self._headers(protocol)
         method, content = ("GET", b"") if body is None else ("POST", msgspec.json.encode(body))
         status, found = 0, None
         try:

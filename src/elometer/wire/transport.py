@@ -1,14 +1,17 @@
-"""The connections of one gateway: httpx on aiohttp's connector, HTTP/1.1, one for the life of a start.
+"""The connections of one gateway: httpx's replies and errors on aiohttp's session, HTTP/1.1, one for the life
+of a start.
 
 httpx's own pool collapses from 64 calls in flight and would falsify latencies; HTTP/2 stops working after
-enough cancelled calls.
+enough cancelled calls. Of httpx-aiohttp the reply's stream and the map of errors are used; its transport
+wants an httpx.Request, whose making costs a tenth of a call's CPU and which is taken apart again at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import cache, partial
 from ipaddress import ip_address
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler
 
     from elometer.wire.exchange import Timeouts
+
+Headers = list[tuple[str, str]]
 
 KEEPALIVE_S = 60.0
 
@@ -61,10 +66,6 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-async def _note_reuse(_session: object, _context: object, _parameters: object) -> None:
-    _REUSED.get()[0] = True
-
-
 @cache
 def _response_handler() -> type[ResponseHandler]:
     """aiohttp's handler of a connection, with one fault mended and one cost taken away (3.14.5).
@@ -79,6 +80,14 @@ def _response_handler() -> type[ResponseHandler]:
     from elometer.wire.protocols.reply import BadBody
 
     class TellingHandler(ResponseHandler):
+        _used = False
+
+        def set_response_params(self, **parameters: Any) -> None:
+            """Called for each request, in the context of whoever sends it."""
+            _REUSED.get([False])[0] = self._used
+            self._used = True
+            super().set_response_params(**parameters)
+
         def set_exception(self, exc: Any, *cause: Any) -> None:
             reply = self._payload
             super().set_exception(exc, *cause)
@@ -129,19 +138,15 @@ def _is_stale(error: BaseException) -> bool:
 
 
 class Transport:
-    """Opens, holds and closes the connections.
-
-    Requests go to httpx's transport as they are: what httpx's client adds to each (cookies, redirects, merged
-    headers, hooks) is not wanted here and costs a quarter of a call's CPU.
-    """
+    """Opens, holds and closes the connections."""
 
     def __init__(self, root_url: str, *, connections: int, timeout: Timeouts) -> None:
         self._root_url = root_url
         self._connections = connections
         self._timeout = timeout
-        self._transport: httpx.AsyncBaseTransport | None = None
-        self._request: type[httpx.Request]
-        self._extensions: dict[str, Any] = {}
+        self._open_session: aiohttp.ClientSession | None = None
+        self._send: Callable[..., Any]
+        self._mapped: Callable[[], AbstractContextManager[None]]
         self.errors: tuple[type[BaseException], ...] = ()
         self._stale_errors: tuple[type[BaseException], ...] = ()
 
@@ -149,27 +154,31 @@ class Transport:
         """Create the transport; connections are made when they are needed."""
         import aiohttp
         import httpx
-        from httpx_aiohttp import AiohttpTransport
+        from httpx_aiohttp.transport import map_aiohttp_exceptions
 
         from elometer.wire.exchange import BodyTooLarge
         from elometer.wire.protocols.reply import BadBody
         from elometer.wire.sse import EventTooLarge
 
-        if self._transport is not None:
+        if self._open_session is not None:
             raise RuntimeError("the gateway client is already open")
-        secure = self._root_url.startswith("https:")
-        tls = shared_tls() if secure else None
+        self._mapped = map_aiohttp_exceptions
+        self._open_session = session = self._session(aiohttp)
         proxy = proxy_for(self._root_url)
-        timeout = httpx.Timeout(
-            self._timeout.read_s, connect=self._timeout.connect_s, pool=self._timeout.connect_s
-        )
-        self._extensions = {"timeout": timeout.as_dict()}
-        self._request = httpx.Request
-        self._transport = AiohttpTransport(
-            verify=tls if tls is not None else False,
-            trust_env=False,
-            proxy=httpx.Proxy(proxy) if proxy else None,
-            client=lambda: self._session(aiohttp, tls),
+        through = httpx.Proxy(proxy) if proxy else None
+        self._send = partial(
+            session.request,
+            allow_redirects=False,
+            auto_decompress=False,
+            compress=False,
+            proxy=str(through.url) if through else None,
+            proxy_auth=aiohttp.BasicAuth(*through.auth) if through and through.auth else None,
+            proxy_headers=through.headers if through else None,
+            timeout=aiohttp.ClientTimeout(
+                connect=self._timeout.connect_s,
+                sock_connect=self._timeout.connect_s,
+                sock_read=self._timeout.read_s,
+            ),
         )
         self._stale_errors = (httpx.TransportError, aiohttp.ClientConnectionError)
         self.errors = (
@@ -185,7 +194,7 @@ class Transport:
             EventTooLarge,
         )
 
-    def _session(self, library: Any, tls: ssl.SSLContext | None) -> aiohttp.ClientSession:
+    def _session(self, library: Any) -> aiohttp.ClientSession:
         """aiohttp's session with our limit, without cookies: a gateway's cookie must not tie calls
         together.
         """
@@ -193,49 +202,48 @@ class Transport:
             limit=self._connections,
             limit_per_host=0,
             keepalive_timeout=KEEPALIVE_S,
-            ssl=tls if tls is not None else True,
+            ssl=shared_tls() if self._root_url.startswith("https:") else True,
             ttl_dns_cache=300,
         )
         connector._factory = partial(_response_handler(), loop=asyncio.get_running_loop())
-        tracing = library.TraceConfig()
-        tracing.on_connection_reuseconn.append(_note_reuse)
         session: aiohttp.ClientSession = library.ClientSession(
             connector=connector,
             cookie_jar=library.DummyCookieJar(),
             trust_env=False,
             timeout=library.ClientTimeout(total=None),
-            trace_configs=[tracing],
         )
         return session
 
     async def close(self) -> None:
         """Close every connection."""
-        transport, self._transport = self._transport, None
-        if transport is not None:
-            await transport.aclose()
+        session, self._open_session = self._open_session, None
+        if session is not None:
+            await session.close()
 
-    async def send(
-        self, method: str, url: httpx.URL, headers: list[tuple[bytes, bytes]], content: bytes
-    ) -> httpx.Response:
+    async def send(self, method: str, url: str, headers: Headers, content: bytes) -> httpx.Response:
         """Send a request with exactly these headers (and host and length); the reply's body is not read yet.
 
         The caller closes the reply. Raises one of `errors`.
         """
-        if self._transport is None:
+        if self._open_session is None:
             raise RuntimeError("the gateway client is used outside its context")
         loop = asyncio.get_running_loop()
         reused = _REUSED.get(None)
         if reused is None:
             _REUSED.set(reused := [False])
         while True:
-            request = self._request(
-                method, url, headers=headers, content=content, extensions=self._extensions
-            )
-            request.headers.encoding = "utf-8"  # otherwise guessed anew at each look
             reused[0] = False
             sent = loop.time()
             try:
-                return await self._transport.handle_async_request(request)
+                with self._mapped():
+                    return _reply(await self._send(method, url, headers=headers, data=content or None))
             except self._stale_errors as error:
                 if not reused[0] or loop.time() - sent > STALE_S or not _is_stale(error):
                     raise
+
+
+def _reply(found: aiohttp.ClientResponse) -> httpx.Response:
+    import httpx
+    from httpx_aiohttp.transport import AiohttpResponseStream
+
+    return httpx.Response(found.status, headers=list(found.raw_headers), stream=AiohttpResponseStream(found))
