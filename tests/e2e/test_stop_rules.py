@@ -12,6 +12,8 @@ import pytest
 from tests.e2e.renaming_gateway import KEY, gateway, lines, write_experiment
 from tests.e2e.workspace import Workspace
 
+from elometer.core.clock import parse_timestamp
+
 FAST = {"latency": (0.0, 0.01)}
 
 
@@ -64,6 +66,25 @@ def test_a_deadline_drains(place: Workspace) -> None:
     assert manifest(folder)["reason"] == "stop_rule"
     assert "deadline" in manifest(folder)["message"]
     assert all(line["status"] == "ok" for line in lines(folder / "token_ledger.jsonl"))
+
+
+def test_a_key_that_expires_within_a_start_is_used_no_more(place: Workspace) -> None:
+    with gateway(latency=(0.2, 0.4)) as url:
+        spec = write_experiment(place, "expiring", url, tasks=60, runs=2)
+        expires = datetime.now(UTC) + timedelta(seconds=6)
+        bound = f"max_concurrency: 2, expires_at: '{expires.isoformat()}'"
+        spec.write_text(spec.read_text().replace("max_concurrency: 2", bound))
+        done = place.run("run", spec, "--plain", TAOTOKEN_API_KEY=KEY)
+        assert done.returncode == 3, done.stderr
+        assert "expired" in done.stderr and expires.isoformat() in done.stderr
+        folder = place.experiments / "expiring"
+        sent = [parse_timestamp(line["timestamp"]) for line in lines(folder / "token_ledger.jsonl")]
+        assert sent and max(sent) < expires + timedelta(seconds=1)
+        assert all(line["status"] == "ok" for line in lines(folder / "token_ledger.jsonl"))
+        assert manifest(folder)["reason"] == "expired"
+        again = place.run("run", spec, "--plain", TAOTOKEN_API_KEY=KEY)
+        assert again.returncode == 3
+        assert len(lines(folder / "token_ledger.jsonl")) == len(sent)
 
 
 def test_precision_ends_it_at_a_look_and_not_between(place: Workspace) -> None:

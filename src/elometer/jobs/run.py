@@ -183,6 +183,7 @@ async def _start(
                 past,
                 facts,
                 attended=options.attended,
+                expires_at=None if demo or options.force else boundary.expires_at,
             )
             # What was imported stays: the collector need not walk through it again for each batch of calls.
             gc.freeze()
@@ -245,6 +246,12 @@ def _error_of(ended: ev.StartEnded, failure: str, folder: Path) -> ElometerError
         case "partial", "stop_rule":
             # What a rule of experiment.yaml ends was asked for: the manifest tells it from a complete start.
             return None
+        case "partial", "expired":
+            return AccessError(
+                _("Stopped: the key's boundary has expired."),
+                evidence=ended.message,
+                fix=_("Make a new key with a new boundary; what was paid is in the ledger."),
+            )
         case "partial", "budget":
             return BudgetStop(
                 _("Stopped: the daily token budget of this key is used up."),

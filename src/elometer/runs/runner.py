@@ -11,6 +11,7 @@ import contextlib
 import math
 import sqlite3
 from collections.abc import Iterator
+from datetime import datetime
 from functools import partial
 
 from elometer.boundary.account import KeyAccount
@@ -37,7 +38,15 @@ from elometer.runs.served import ServedNames, frozen_names
 from elometer.runs.sharing import Key, draws
 from elometer.runs.spec import Experiment
 from elometer.runs.steering import Steering
-from elometer.runs.stopping import REASON, Looks, halfwidth_now, narrow_enough, spent_enough, too_late
+from elometer.runs.stopping import (
+    EXPIRED,
+    REASON,
+    Looks,
+    halfwidth_now,
+    narrow_enough,
+    spent_enough,
+    too_late,
+)
 from elometer.runs.tasks import Task
 from elometer.wire.client import GatewayClient
 
@@ -48,6 +57,7 @@ class Runner:
     """One start of an experiment. `run` returns its last event; `stop` drains it.
 
     `attended`: somebody can answer a question through control.json, so a stranger pauses instead of ending.
+    `expires_at`: from then on the key may no longer be used, so nothing more goes out.
     """
 
     def __init__(
@@ -63,6 +73,7 @@ class Runner:
         facts: StartFacts,
         *,
         attended: bool = False,
+        expires_at: datetime | None = None,
     ) -> None:
         self.experiment = experiment
         self.tasks = {task.id: task for task in tasks}
@@ -74,6 +85,7 @@ class Runner:
         self.facts = facts
         self.account = account
         self.attended = attended
+        self.expires_at = expires_at
         self.course = Course(books, gates)
         self.served = ServedNames(experiment, frozen_names(folder), past.served)
         self.asking = Asking(
@@ -103,7 +115,7 @@ class Runner:
             on_stop=lambda: self.stop("stopped", "control"),
             on_change=self.course.room.set,
             on_resume=self._accept_strangers,
-            on_tick=self._keep_the_deadline,
+            on_tick=self._keep_the_moments,
         )
 
     # ── the start ──────────────────────────────────────────────────────────────────────────────────
@@ -184,9 +196,13 @@ class Runner:
 
     # ── stop rules ─────────────────────────────────────────────────────────────────────────────────
 
-    def _keep_the_deadline(self) -> None:
-        why = too_late(self.experiment.stop, utc_now())
-        if why:
+    def _keep_the_moments(self) -> None:
+        now = utc_now()
+        if self.expires_at is not None and now >= self.expires_at:
+            self.stop(
+                "partial", EXPIRED, _("expires_at: {moment}").format(moment=self.expires_at.isoformat())
+            )
+        elif why := too_late(self.experiment.stop, now):
             self.stop("partial", REASON, why)
 
     async def _look(self, share: float) -> None:

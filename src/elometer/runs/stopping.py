@@ -20,6 +20,7 @@ from elometer.runs.folder import ExperimentFolder
 from elometer.runs.spec import Experiment, Stop
 
 REASON = "stop_rule"
+EXPIRED = "expired"  # the key's boundary ended within the start
 
 
 @dataclass(slots=True)
