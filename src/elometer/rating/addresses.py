@@ -27,7 +27,7 @@ CHUNK = 5120  # pairs at a time, so that what was read is still in the cache
 LEARNT = 1024  # pairs from which the table is filled at once
 BITS = 13  # of the table's size
 WORD = 8  # bytes
-ADDRESSABLE = 1 << 48  # bytes
+ADDRESSABLE = 1 << 57  # bytes
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # Knuth's multiplicative hashing, with the golden ratio
 SHIFT = np.uint64(64 - BITS)
 # Places of a tuple's type, length and items, in words from where a tuple begins.
