@@ -190,4 +190,4 @@ def test_places_count_rounds_up_and_every_place_has_its_own_name(tmp_path: Path)
     found = places(experiment, Block(0, "t", 1))
     assert [place.draw.round for place in found if place.draw.owner.name == "rounds_4"] == [1, 2, 3, 4]
     assert [place.draw.sample for place in found if place.draw.owner.name == "sample_2"] == [1, 2]
-    assert len({place.call_id("e") for place in found}) == 6
+    assert len({place.call_id for place in found}) == 6

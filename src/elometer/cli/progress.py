@@ -12,6 +12,8 @@ from elometer.runs import events as ev
 from elometer.runs.state import RunState, fold_all
 
 EVERY_S = 2.0
+# Events that say something of their own; the others are only counted.
+SPEAKING = (ev.StartOpened, ev.GateChanged, ev.Stranger, ev.Served, ev.Look, ev.Control, ev.StartEnded)
 
 
 class PlainProgress:
@@ -34,6 +36,11 @@ class PlainProgress:
 
     def __call__(self, event: ev.AnyEvent) -> None:
         self._unfolded.append(event)
+        if not isinstance(event, SPEAKING):
+            if time.monotonic() >= self._next:
+                self._next = time.monotonic() + EVERY_S
+                self._line()
+            return
         match event:
             case ev.StartOpened():
                 self._opened(event)
@@ -72,9 +79,6 @@ class PlainProgress:
                 )
                 if event.reason == "stop_rule":  # no error tells it
                     self._say(event.message)
-            case _other if time.monotonic() >= self._next:
-                self._next = time.monotonic() + EVERY_S
-                self._line()
 
     def _opened(self, event: ev.StartOpened) -> None:
         if event.origin == "demo":

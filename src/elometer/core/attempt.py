@@ -7,6 +7,7 @@ fields first. Unknown numbers are None (`null`), never 0.
 from __future__ import annotations
 
 import hashlib
+from operator import attrgetter
 from typing import Any, Literal
 
 import msgspec
@@ -143,11 +144,12 @@ _LABELS = (
     *("experiment_id", "strategy", "task", "run", "run_id", "call_id", "phase", "sample", "round", "block"),
     *("position", "profile", "tool", "key_fp", "origin", "stream", "used_by", "use_share"),
 )
+_labels_of = attrgetter(*_LABELS)
 
 
 def labels(call: Call) -> dict[str, Any]:
     """The fields of a call's ledger lines that name it and its place; `model_requested` is among them."""
-    return {"model_requested": call.model, **{name: getattr(call, name) for name in _LABELS}}
+    return {"model_requested": call.model, **dict(zip(_LABELS, _labels_of(call), strict=True))}
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -61,7 +61,10 @@ def register(value: str) -> None:
 
 def holds_secret(data: bytes) -> bool:
     """True where UTF-8 bytes hold a registered secret."""
-    return any(needle in data for needle in _Known.as_bytes)
+    for needle in _Known.as_bytes:  # noqa: SIM110  # every line that is written comes through here
+        if needle in data:
+            return True
+    return False
 
 
 def redact(text: str) -> str:

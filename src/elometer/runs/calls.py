@@ -48,11 +48,15 @@ class StartFacts:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a call stands: its block, what it draws, and its position in the block."""
+    """Where a call stands: its block, what it draws, and its position in the block.
+
+    `call_id` is the name of the call, the same in every start.
+    """
 
     block: Block
     draw: Draw
     position: int
+    call_id: str
 
     @property
     def before(self) -> Key | None:
@@ -60,15 +64,15 @@ class Place:
         stock, sample, number = self.draw.key
         return (stock, sample, number - 1) if number > 1 else None
 
-    def call_id(self, experiment_id: str) -> str:
-        """The name of the call, the same in every start."""
-        block, (stock, sample, number) = self.block, self.draw.key
-        return call_id(experiment_id, block.task, block.run, stock, number, sample)
-
 
 def places(experiment: Experiment, block: Block) -> list[Place]:
     """The calls of a block in the order in which they are queued; rounds of one answer stand in order."""
-    return [Place(block, draw, position) for position, draw in enumerate(call_order(experiment, block))]
+    found = []
+    for position, draw in enumerate(call_order(experiment, block)):
+        stock, sample, number = draw.key
+        name = call_id(experiment.experiment_id, block.task, block.run, stock, number, sample)
+        found.append(Place(block, draw, position, name))
+    return found
 
 
 def turns(task: Task, last_answer: str | None) -> tuple[Message, ...]:
@@ -89,7 +93,7 @@ def call_at(
     """The request at a place; `call_id` and seed depend on the experiment alone, never on the start."""
     block, draw = place.block, place.draw
     return Call(
-        call_id=place.call_id(experiment.experiment_id),
+        call_id=place.call_id,
         experiment_id=experiment.experiment_id,
         run_id=facts.run_id,
         strategy=draw.owner.name,

@@ -291,10 +291,9 @@ class Runner:
         async with asyncio.TaskGroup() as group:
             for place in places(self.experiment, block):
                 before = made[place.before] if place.before else None
-                identity = place.call_id(self.experiment.experiment_id)
                 task = group.create_task(self._answer(place, before))
-                made[place.draw.key] = self.course.tasks[identity] = task
-                task.add_done_callback(partial(self._forget, identity))
+                made[place.draw.key] = self.course.tasks[place.call_id] = task
+                task.add_done_callback(partial(self._forget, place.call_id))
         if not again and self._may_pass(block, made):
             self._failed[block] = made
         else:
@@ -305,8 +304,10 @@ class Runner:
 
     def _may_pass(self, block: Block, made: dict[Key, Made]) -> bool:
         """Whether a block lacks calls that are worth another try; its answers are then kept for it."""
-        names = (place.call_id(self.experiment.experiment_id) for place in places(self.experiment, block))
-        if self.course.ending is not None or self.course.passing.isdisjoint(names):
+        passing = self.course.passing
+        if self.course.ending is not None or not passing:
+            return False
+        if passing.isdisjoint(place.call_id for place in places(self.experiment, block)):
             return False
         for result in map(_result, made.values()):
             if isinstance(result, Sample):

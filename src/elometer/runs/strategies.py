@@ -37,7 +37,7 @@ class Selection:
 
 def _digest(domain: bytes, *parts: object) -> bytes:
     """16 bytes of BLAKE2b over the parts and their lengths, so that no two lists coincide."""
-    text = "".join(f"{len(str(part))}:{part}," for part in parts)
+    text = "".join([f"{len(part)}:{part}," for part in map(str, parts)])
     return hashlib.blake2b(text.encode(), digest_size=16, person=domain).digest()
 
 

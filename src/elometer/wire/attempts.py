@@ -174,8 +174,9 @@ def usage_of(call: Call, sent: Sent, outcome: Outcome, ratio: TokenRatio) -> Usa
 
 def cache_of(headers: Mapping[str, str], *, repeated: bool) -> GatewayCache:
     """`hit` where a header says so, `suspected` where another call had the same reply."""
-    if any(_HIT.search(headers.get(name, "")) for name in CACHE_HEADERS):
-        return "hit"
+    for name in CACHE_HEADERS:
+        if name in headers and _HIT.search(headers[name]):
+            return "hit"
     age = headers.get("age", "")
     if age.isdigit() and int(age) > 0:
         return "hit"
