@@ -97,3 +97,15 @@ async def test_a_paused_start_leaves_its_places_and_says_when_others_hold_them_a
         following.cancel()
     last = [event for event in told if isinstance(event, ev.GateChanged)][-1]
     assert (last.why, last.limit, last.others) == (ev.NO_PLACE, 0, 1)
+
+
+async def test_a_gate_without_places_for_a_while_keeps_what_it_has_found() -> None:
+    gates = Gates(8, fixed=False)
+    gate = gates("m")
+    gates.set_permits(0)
+    entering = asyncio.create_task(gate.permit().__aenter__())
+    await asyncio.sleep(0)
+    assert not entering.done()
+    gates.set_permits(8)
+    await entering
+    assert gate.status().limit == 8

@@ -73,7 +73,8 @@ class Gates:
 
     def _apply(self) -> None:
         for gate in self._gates.values():
-            gate.set_limit(max(1, self.limit))
+            if self.limit >= 1:  # no places for a while is no sign of what the server bears
+                gate.set_limit(self.limit)
             if self._paused or self.limit < 1:
                 gate.pause()
             else:
