@@ -30,7 +30,8 @@ JITTER = 0.1  # waits are lengthened by up to this share, so that nobody comes b
 FIRST_WAIT_S = 0.5
 LONGEST_OWN_WAIT_S = 30.0
 # A shorter wait means "at once"; a server that says so and refuses again is given time all the same.
-AT_ONCE_S = 0.1
+AT_ONCE_S = 0.02
+AFTER_AT_ONCE_S = 0.1  # … doubled with each refusal in a row
 HALF_OPEN_AFTER = 2  # refusals in a row, after which one probe goes at a time
 MOST_PATIENCE = 64  # clean rounds, at most, before one more place than the server allowed is tried
 
@@ -219,7 +220,7 @@ class FixedGate:
         if wait is None:
             return min(LONGEST_OWN_WAIT_S, FIRST_WAIT_S * doubled)
         return min(
-            LONGEST_OWN_WAIT_S, max(wait, wait if self._row < HALF_OPEN_AFTER else AT_ONCE_S * doubled)
+            LONGEST_OWN_WAIT_S, max(wait, wait if self._row < HALF_OPEN_AFTER else AFTER_AT_ONCE_S * doubled)
         )
 
     def _miss_slot(self, now: float) -> None:
