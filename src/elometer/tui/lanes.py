@@ -210,7 +210,7 @@ def _concurrency(state: RunState, cap_wanted: int | None) -> Line:
     bound = state.opened.key_concurrency if state.opened else None
     if cap_wanted is not None and cap_wanted != cap:
         text += " " + _("(asked for {cap})").format(cap=cap_wanted)
-    elif bound is not None and bound != cap:
+    elif bound is not None and bound != cap and not state.ended:
         text += " " + _("(the key allows {n})").format(n=bound)
     pieces: list[Piece] = [(text, "")]
     gate = state.gate
