@@ -170,6 +170,7 @@ def test_rounds_8_holds_rounds_4(place: Workspace) -> None:
         assert item["answer"] == state[item["task"], item["run"], number]
 
 
+@pytest.mark.slow
 def test_a_killed_nested_start_makes_no_answered_call_again(place: Workspace) -> None:
     with gateway(latency=(0.03, 0.1)) as url:
         whole = write(place, "whole", url, "nested", more="seed: 5")

@@ -73,9 +73,7 @@ class Grading:
             (one, _name(one, answer, samples[answer.sample]))
             for one, answer in zip(graded, answers, strict=True)
         ]
-        from elometer.runs.pool import pool_outcomes  # numpy, which other plans need only in the fit
-
-        return await asyncio.to_thread(pool_outcomes, experiment, unscored, answers, named, verified)
+        return await asyncio.to_thread(_from_pool, experiment, unscored, answers, named, verified)
 
     async def _each(self, jobs: Sequence[Callable[[], Grade]], *, slow: bool) -> list[Grade]:
         """Each grade; those that take child processes beside the loop, a few at a time."""
@@ -105,6 +103,19 @@ class Grading:
             return prepared()
         async with self._places:
             return await asyncio.to_thread(prepared)
+
+
+def _from_pool(
+    experiment: Experiment,
+    unscored: Sequence[Outcome],
+    answers: Sequence[SampleAnswer],
+    graded: Sequence[tuple[Grade, OutcomeName]],
+    verified: Sequence[Grade] | None,
+) -> list[Outcome]:
+    """As `pool_outcomes`, whose first import loads numpy: not in the loop's thread."""
+    from elometer.runs.pool import pool_outcomes
+
+    return pool_outcomes(experiment, unscored, answers, graded, verified)
 
 
 def _answers(

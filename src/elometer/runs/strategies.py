@@ -44,8 +44,8 @@ def _digest(domain: bytes, *parts: object) -> bytes:
 def sample_seed(exp_seed: int, task: str, run: int, strategy: str, sample: int, round: int = 1) -> int:
     """The seed of one call: BLAKE2b over its place, 31 bits, from 1, so that every server takes it.
 
-    It depends on the place alone, never on the order of calls, so a resumed start sends the same seeds. The
-    strategy's name is part of the place: rounds_8 draws its first four rounds apart from those of rounds_4.
+    It depends on the place alone, never on the order of calls, so a resumed start sends the same seeds. Where
+    strategies share draws, `strategy` is the name of their common stock.
     """
     later = (round,) if round > 1 else ()
     digest = _digest(b"elometer-sample", exp_seed, task, run, strategy, sample, *later)
