@@ -118,6 +118,26 @@ async def test_permits_are_shared_and_come_back(book: AccountBook) -> None:
     await second.close()
 
 
+async def test_two_starts_that_were_told_different_limits_keep_to_the_stricter_one(book: AccountBook) -> None:
+    loose, strict = account(book, permits=8), account(book, permits=2)
+    await loose.open()
+    loose.in_flight = 8
+    await strict.open()
+    assert strict.permits == 0
+    await loose.renew()
+    loose.in_flight = loose.permits
+    await loose.renew()
+    await strict.renew()
+    assert (loose.permits, strict.permits) == (1, 1)
+    strict.wants = 0  # paused: its limit binds nobody now
+    await strict.renew()
+    await strict.renew()
+    await loose.renew()
+    assert (loose.permits, strict.permits) == (8, 0)
+    await loose.close()
+    await strict.close()
+
+
 def hold_and_die(path: Path, ready: Connection) -> None:
     async def hold() -> None:
         key = account(AccountBook(path), budget=1000, permits=4)

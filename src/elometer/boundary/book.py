@@ -16,7 +16,7 @@ from pathlib import Path
 
 from elometer.core.atomic import make_private_folder
 
-LAYOUT = 2  # counts up where the table of leases changes
+LAYOUT = 3  # counts up where the table of leases changes
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS spent (
     key_fp TEXT NOT NULL, day TEXT NOT NULL, tokens INTEGER NOT NULL,
@@ -25,7 +25,8 @@ CREATE TABLE IF NOT EXISTS lease (
     id INTEGER PRIMARY KEY AUTOINCREMENT, key_fp TEXT NOT NULL, day TEXT NOT NULL,
     host TEXT NOT NULL, pid INTEGER NOT NULL, born TEXT NOT NULL, renewed REAL NOT NULL,
     tokens INTEGER NOT NULL DEFAULT 0, reserved INTEGER NOT NULL DEFAULT 0,
-    permits INTEGER NOT NULL DEFAULT 0, wanted INTEGER NOT NULL DEFAULT 0, owner TEXT NOT NULL DEFAULT '');
+    permits INTEGER NOT NULL DEFAULT 0, wanted INTEGER NOT NULL DEFAULT 0, owner TEXT NOT NULL DEFAULT '',
+    most INTEGER);
 CREATE INDEX IF NOT EXISTS lease_by_key ON lease (key_fp);
 """
 BUSY_S = 10.0
@@ -147,17 +148,18 @@ class AccountBook:
             self._add_spent(cursor, key_fp, mine[0] if mine else day, standing.used)
             spent = self._spent(cursor, key_fp, day)
             others = cursor.execute(
-                "SELECT id, tokens, permits, wanted FROM lease WHERE key_fp = ? AND id != ? ORDER BY id",
+                "SELECT id, tokens, permits, wanted, most FROM lease "
+                "WHERE key_fp = ? AND id != ? ORDER BY id",
                 (key_fp, lease),
             ).fetchall()
             elsewhere = sum(row[1] for row in others)
             tokens = _token_share(limits.budget, spent, elsewhere, standing, len(others))
-            permits = _permit_share(limits.permits, lease, others, standing)
+            permits = _permit_share(_strictest(limits.permits, others), lease, others, standing)
             kept = max(permits, standing.in_flight, standing.holds)
             cursor.execute(
-                "UPDATE lease SET day = ?, renewed = ?, tokens = ?, reserved = ?, permits = ?, wanted = ? "
-                "WHERE id = ?",
-                (day, now, tokens, standing.reserved, kept, standing.wants, lease),
+                "UPDATE lease SET day = ?, renewed = ?, tokens = ?, reserved = ?, permits = ?, wanted = ?, "
+                "most = ? WHERE id = ?",
+                (day, now, tokens, standing.reserved, kept, standing.wants, limits.permits, lease),
             )
             return Grant(tokens, permits, spent, elsewhere, len(others))
 
@@ -235,9 +237,16 @@ def _token_share(budget: int | None, spent: int, elsewhere: int, standing: Stand
     return max(standing.reserved, min(free, standing.reserved + part))
 
 
-def _permit_share(
-    limit: int | None, own: int, others: list[tuple[int, int, int, int]], standing: Standing
-) -> int:
+Row = tuple[int, int, int, int, int | None]  # id, tokens, permits, wanted, most
+
+
+def _strictest(own: int | None, others: list[Row]) -> int | None:
+    """The least limit of those who call now: two starts may have been told different ones for a key."""
+    told = [own, *(row[4] for row in others if row[2] or row[3])]
+    return min((limit for limit in told if limit is not None), default=None)
+
+
+def _permit_share(limit: int | None, own: int, others: list[Row], standing: Standing) -> int:
     """Permits of a process: what it wants where that is free, an equal share where there is not enough."""
     if limit is None:
         return standing.wants
