@@ -302,20 +302,22 @@ async def _uninterrupted(task: asyncio.Future[Answer]) -> Answer:
     """
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
+        # As asyncio.shield, with half of its turns of the loop: this is on the way of every call.
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        task.add_done_callback(partial(_wake, done))
         try:
-            await asyncio.shield(task)
+            await done
         except asyncio.CancelledError as error:
-            if task.cancelled():
-                raise
             cancelled = error
-        except BaseException:
-            if task.done():
-                break
-            raise
     answer = task.result()
     if cancelled is not None:
         raise cancelled
     return answer
+
+
+def _wake(waiter: asyncio.Future[None], _done: object) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 def _model_list(body: bytes) -> list[dict[str, Any]] | None:
