@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -22,7 +23,7 @@ from elometer.rating.influence import (
     surprising_pairs,
 )
 from elometer.rating.pairs import BlockScores, pair_blocks
-from elometer.rating.records import RecordSet
+from elometer.rating.records import PairRecord, RecordSet
 from elometer.rating.student import t_quantile, t_tail
 
 MLE = FitOptions(estimator="mle")
@@ -142,6 +143,38 @@ def test_cluster_errors_agree_with_jackknife_and_bootstrap() -> None:
         assert result.strategies[s].delta_lo == pytest.approx(
             result.strategies[s].delta_elo - PER_LOGIT * 2.000995 * errors[s - 1, s], abs=1e-2
         )
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_errors_with_a_position_term_agree_with_the_jackknife_over_tasks(runs: int) -> None:
+    """Who is shown first wins with a chance of 2 in 3 among equals, and tasks differ."""
+    rng = np.random.default_rng(8)
+    strength = np.array([0.0, 0.4, 0.8]) + 0.8 * rng.standard_normal((40, 3))
+    lines = []
+    for task, run, a, b in itertools.product(range(40), range(runs), range(3), range(3)):
+        first = rng.random(6 // runs) < 1 / (1 + np.exp(strength[task, b] - strength[task, a] - math.log(2)))
+        pair = {"experiment_id": "x", "task": f"t{task:02}", "run": run + 1, "a": f"s{a}", "b": f"s{b}"}
+        for won in first.tolist() if a != b else []:
+            winner, loser = (pair["a"], pair["b"]) if won else (pair["b"], pair["a"])
+            lines.append(PairRecord(**pair, winner=winner, loser=loser, outcome="a" if won else "b"))
+    records = RecordSet.from_records(lines)
+    options = FitOptions(estimator="mle", position=True)
+    result = fit(records, None, options)
+    assert result.position is not None
+    assert result.position[0] == pytest.approx(math.log(2), abs=0.2)
+    assert not {"no_spread", "this_task_only"} & {each.code for each in result.warnings}
+    errors, degrees = pair_errors(result.estimate)
+    assert (degrees[~np.eye(3, dtype=bool)] == 39).all()
+    left_out = np.stack(
+        [
+            [row.theta for row in fit(records.restricted(records.block_task != t), None, options).strategies]
+            for t in range(40)
+        ]
+    )
+    for s in (1, 2):
+        gap = left_out[:, s] - left_out[:, s - 1]
+        jackknife = np.sqrt(39 / 40 * ((gap - gap.mean()) ** 2).sum())
+        assert errors[s - 1, s] == pytest.approx(jackknife, rel=0.04)
 
 
 def test_leaving_a_task_out_is_a_fit_without_it() -> None:

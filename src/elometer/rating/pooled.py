@@ -58,8 +58,7 @@ def weighted_cells(records: RecordSet, options: FitOptions) -> Cells:
 
     The number of records, not the weights on them, is the sample size.
     """
-    cells = _oriented(records) if options.position or options.generalise == "runs" else _by_task(records)
-    cluster, stratum, task, first, second, first_wins, second_wins, ties = cells
+    cluster, stratum, task, first, second, first_wins, second_wins, ties = _columns(records, options)
     if options.ties_used == "drop":
         ties = np.zeros_like(ties)
     games = first_wins + second_wins + ties
@@ -85,30 +84,27 @@ def weighted_cells(records: RecordSet, options: FitOptions) -> Cells:
     )
 
 
-def _by_task(
-    records: RecordSet,
-) -> Columns:
-    pairs = records.pair_counts
-    stratum = np.zeros(len(records.tasks), dtype=np.int64)
+def _columns(records: RecordSet, options: FitOptions) -> Columns:
+    """The cells unweighted: tasks are the clusters, or blocks centred in their task where runs are."""
+    none = np.zeros(len(records.tasks), dtype=np.int64)
+    if not options.position and options.generalise == "tasks":
+        pairs = records.pair_counts
+        return (
+            pairs.task,
+            none,
+            pairs.task,
+            pairs.low,
+            pairs.high,
+            pairs.low_wins,
+            pairs.high_wins,
+            pairs.ties,
+        )
+    task = records.block_task[records.cell_block]
+    runs = options.generalise == "runs"
     return (
-        pairs.task,
-        stratum,
-        pairs.task,
-        pairs.low,
-        pairs.high,
-        pairs.low_wins,
-        pairs.high_wins,
-        pairs.ties,
-    )
-
-
-def _oriented(
-    records: RecordSet,
-) -> Columns:
-    return (
-        records.cell_block,
-        records.block_task,
-        records.block_task[records.cell_block],
+        records.cell_block if runs else task,
+        records.block_task if runs else none,
+        task,
         records.first,
         records.second,
         records.first_wins,
@@ -133,11 +129,7 @@ def graph_of(records: RecordSet, options: FitOptions) -> WinGraph:
 def fit_pooled(records: RecordSet, options: FitOptions, graph: WinGraph) -> Estimate:
     """The pooled estimate under the model that the options name."""
     cells = weighted_cells(records, options)
-    fit = _MODELS[options.model]
-    estimate = fit(cells, len(records.strategies), options, graph)
-    if options.generalise == "tasks" and options.position:
-        return _by_tasks_again(estimate, records)
-    return estimate
+    return _MODELS[options.model](cells, len(records.strategies), options, graph)
 
 
 def ability(records: RecordSet, options: FitOptions, graph: WinGraph) -> Floats:
@@ -154,27 +146,6 @@ def ability(records: RecordSet, options: FitOptions, graph: WinGraph) -> Floats:
     if wins is None:
         wins = _scores(weighted_cells(records, options), len(records.strategies))
     return np.asarray(_maximum(wins, options, graph).theta[0], dtype=np.float64)
-
-
-def _by_tasks_again(estimate: Estimate, records: RecordSet) -> Estimate:
-    """Contributions of blocks summed to those of their tasks."""
-    tasks = len(records.tasks)
-    influence = np.zeros((tasks, len(estimate.theta)))
-    np.add.at(influence, records.block_task, estimate.influence)
-    present = np.zeros((tasks, len(estimate.theta)), dtype=bool)
-    np.logical_or.at(present, records.block_task, estimate.present)
-    stratum = np.zeros(tasks, dtype=np.int64)
-    return Estimate(
-        estimate.theta,
-        centred(influence, present, stratum),
-        present,
-        stratum,
-        estimate.model_covariance,
-        estimate.scores,
-        estimate.graph,
-        estimate.converged,
-        estimate.extra,
-    )
 
 
 def _estimate(
