@@ -271,7 +271,7 @@ def test_three_processes_on_one_key_keep_to_budget_and_concurrency(book: Account
 STEP = st.tuples(st.integers(0, 2), st.sampled_from(["take", "use", "want"]), st.integers(1, 300))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(STEP, max_size=40), st.integers(0, 2000), st.integers(1, 9))
 def test_leases_of_any_history_stay_within_budget_and_permits(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, str, int]], budget: int, permits: int

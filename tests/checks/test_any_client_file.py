@@ -45,7 +45,7 @@ def broken(world: World) -> list[str]:
     return [line for row in world.ask().values() for line in row.result.evidence if "itself broke" in line]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(document=JSON, other=JSON, table=TABLE)
 def test_any_json_and_odd_toml(world: World, document: object, other: object, table: str) -> None:
     world.write(".claude/settings.json", json.dumps(document))
@@ -55,7 +55,7 @@ def test_any_json_and_odd_toml(world: World, document: object, other: object, ta
     assert broken(world) == []
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.binary(max_size=120), url=st.text(max_size=30).filter(lambda text: "\0" not in text))
 def test_any_bytes_and_any_url(world: World, data: bytes, url: str) -> None:
     for name in FILES:

@@ -39,7 +39,7 @@ bodies = st.fixed_dictionaries(
 
 
 @pytest.mark.parametrize("path", FORMATS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=bodies)
 def test_a_body_is_read_or_refused(path: str, data: dict[str, Any]) -> None:
     with contextlib.suppress(Refusal):

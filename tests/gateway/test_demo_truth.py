@@ -60,7 +60,7 @@ def drawn_vote(task: ShortTask, first_seed: int, k: int) -> float:
     return (task.right in tied) / len(tied)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     weights=st.lists(st.floats(0.02, 1), min_size=2, max_size=4),
     silent=st.floats(0, 0.9),

@@ -144,7 +144,7 @@ ATTEMPTS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(attempts=ATTEMPTS)
 def test_the_account_rebuilt_from_ledgers_is_the_live_one(
     home: Path, attempts: list[tuple[int, int | None, str]]

@@ -114,7 +114,7 @@ opening = st.sampled_from([b'{"x":', b"[", b"}", b"]", b'{"x":"', b"\0\0\0", b""
 chunk = st.one_of(st.integers(0, 500), garbage, torn, opening)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(chunk, max_size=25), st.binary(max_size=30), st.integers(1, 400))
 def test_every_whole_line_is_found_among_any_bytes(chunks: list[int | bytes], tail: bytes, size: int) -> None:
     lines = [line(c) if isinstance(c, int) else c for c in chunks]
@@ -140,7 +140,7 @@ def _decodes(part: bytes) -> bool:
     return True
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.one_of(garbage, torn), max_size=4), st.integers(0, 500))
 def test_a_record_glued_to_a_torn_one_is_recovered(before: list[bytes], run: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -166,7 +166,7 @@ def test_the_tail_gives_new_whole_lines_and_starts_over_when_the_file_is_replace
     assert tail.restarted
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.binary(max_size=20).map(lambda b: b.replace(b"\n", b"")), max_size=30), st.integers(0, 30))
 def test_the_index_gives_any_part_of_a_growing_file(lines: list[bytes], cut: int) -> None:
     data = b"".join(part + b"\n" for part in lines)

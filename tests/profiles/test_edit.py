@@ -24,7 +24,7 @@ def _load(data: bytes) -> Any:
     return json.loads(data.decode("utf-8-sig"))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(data=settings_files(), changes=_CHANGES)
 @example(data=b'{"env":{}}', changes={"ANTHROPIC_MODEL": "m"})
 @example(data=b'{"env":{"FOO":"1","ANTHROPIC_MODEL":"m"}}', changes={"ANTHROPIC_MODEL": None})
@@ -73,7 +73,7 @@ def _around_env(data: bytes) -> tuple[int, int]:
     return place
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(data=settings_files(), changes=_CHANGES)
 def test_an_edit_that_says_what_is_there_changes_no_byte(data: bytes, changes: dict[str, str | None]) -> None:
     once = edit_env(data, changes)
@@ -140,7 +140,7 @@ _ROOT = st.fixed_dictionaries({"model_provider": PLAIN}, optional={"model": st.n
 _TABLE = st.fixed_dictionaries({"name": PLAIN, "base_url": PLAIN}, optional={"env_key": st.just("K_1")})
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(data=config_files().filter(valid_toml), root=_ROOT, table=_TABLE)
 def test_only_the_named_toml_keys_change(
     data: bytes, root: dict[str, str | None], table: dict[str, str | None]

@@ -76,7 +76,7 @@ def test_eval_leaves_one_family_in_the_shell(tool: str, shell: str) -> None:
     assert after["MY_KEY"] == KEY
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(value=st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30))
 def test_any_value_survives_eval_by_sh(value: str) -> None:
     script = shell_lines([], {"V": value}) + 'printf %s "$V"'

@@ -204,7 +204,7 @@ def test_a_value_never_enters_by_argument(home: Path) -> None:
     assert REAL not in (home / ".config/elometer/secrets.toml").read_text()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.binary(max_size=200), at=st.integers(0, 10**6))
 def test_sealed_copies_open_again_and_only_whole(
     data: bytes, at: int, tmp_path_factory: pytest.TempPathFactory

@@ -153,7 +153,7 @@ _VALUE = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(extra=st.dictionaries(_TEXT.map(lambda t: "x-" + t), _VALUE, max_size=4), notes=_TEXT)
 def test_what_was_written_is_what_is_read(extra: dict[str, object], notes: str, tmp_path_factory) -> None:
     path = tmp_path_factory.mktemp("store") / "profiles.toml"

@@ -69,7 +69,7 @@ def _fresh(home: Path) -> None:
 
 
 SLOW_FIXTURE = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 
 

@@ -155,7 +155,7 @@ def _trio_rows(draw: st.DrawFn) -> dict[str, object]:
     return row
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     rows=st.lists(_trio_rows(), max_size=4), extra=st.dictionaries(st.just("x-v"), st.integers(), max_size=1)
 )

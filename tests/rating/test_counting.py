@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from elometer.core.errors import UsageError
@@ -65,7 +65,6 @@ def test_counts_are_those_of_counting_one_by_one(way: str, size: int, count: int
     assert counted(pairs) == dict(Counter(pairs))
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES), st.booleans()), min_size=1))
 def test_any_list_of_pairs(rows: list[tuple[str, str, bool]]) -> None:
     pairs = [(copied(a) if copy else a, b) for a, b, copy in rows if a != b]

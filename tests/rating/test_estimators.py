@@ -189,7 +189,7 @@ def numeric(function, at: np.ndarray) -> np.ndarray:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(counts, abilities)
 def test_derivatives_of_bradley_terry(values: list[int], theta: list[float]) -> None:
     wins, at = matrix_of(values), np.array(theta)
@@ -205,7 +205,7 @@ def test_derivatives_of_bradley_terry(values: list[int], theta: list[float]) -> 
     np.testing.assert_allclose(penalised, bradley_terry.penalised_score(at, wins, shift), atol=1e-4)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(counts, counts, abilities, st.floats(-2, 2))
 def test_derivatives_of_davidson(won: list[int], tied: list[int], theta: list[float], log_nu: float) -> None:
     wins, ties = matrix_of(won), matrix_of(tied)
@@ -220,7 +220,7 @@ def test_derivatives_of_davidson(won: list[int], tied: list[int], theta: list[fl
     np.testing.assert_allclose(penalty, davidson.penalty_score(at, games), atol=1e-4)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(counts, counts, abilities, st.floats(-2, 2))
 def test_derivatives_of_the_position_model(
     won: list[int], lost: list[int], theta: list[float], effect: float
@@ -238,7 +238,7 @@ def test_derivatives_of_the_position_model(
     np.testing.assert_allclose(penalty, position.penalty_score(at, games), atol=1e-4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(0, 6), min_size=12, max_size=12))
 def test_firth_is_finite_and_flat_on_every_connected_graph(values: list[int]) -> None:
     wins = np.zeros((4, 4))

@@ -31,7 +31,7 @@ def outcome(
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 20), st.integers(1, 30), st.integers(0, 20), st.integers(1, 30))
 def test_two_groups_have_fishers_exact_p(bad: int, good: int, other_bad: int, other_good: int) -> None:
     test, p = rates_differ([bad, other_bad], [bad + good, other_bad + other_good])

@@ -294,7 +294,7 @@ GRADERS = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.sampled_from(GRADERS),
     st.one_of(st.text(max_size=200), st.from_regex(r"(ANSWER: ?)?[-+0-9.,eE/ '$A-Da-d()]*", fullmatch=True)),

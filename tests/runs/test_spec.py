@@ -75,7 +75,7 @@ def test_the_resolved_file_reads_back_as_the_same_experiment(tmp_path: Path) -> 
     assert spec_hash(again) == spec_hash(experiment)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     k_values=st.lists(st.integers(1, 64), min_size=1, max_size=5, unique=True),
     runs=st.integers(1, 9),

@@ -46,7 +46,9 @@ VALUES = st.recursive(
     ),
     max_leaves=5,
 )
-quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(
+    max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 
 def holds(file: Path) -> None:
