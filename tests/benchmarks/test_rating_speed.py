@@ -30,8 +30,8 @@ import pytest
 
 from elometer.rating.bootstrap import task_bootstrap
 from elometer.rating.fit import FitOptions, TokenUse, elo_ratings, fit
+from elometer.rating.lines import Line
 from elometer.rating.pairs import BlockScores, count_blocks
-from elometer.rating.reading import Line
 from elometer.rating.records import PairRecord, RecordSet, read_records
 
 pytestmark = pytest.mark.benchmark
