@@ -125,6 +125,23 @@ def test_puddings_by_davidson() -> None:
     assert math.sqrt(spread[6, 6]) == pytest.approx(error, abs=1e-8)
 
 
+def test_two_islands_share_one_tie_parameter() -> None:
+    """Two copies side by side have the maximum of one copy; the penalised maximum is flat to differences."""
+    apart = np.repeat([0, 1], 6)
+    wins, ties = (np.kron(np.eye(2), matrix) for matrix in (published.PUDDING_WINS, published.PUDDING_TIES))
+    one = davidson.fit_davidson(published.PUDDING_WINS, published.PUDDING_TIES, penalised=False).theta[0]
+    two = davidson.fit_davidson(wins, ties, apart, penalised=False).theta[0]
+    np.testing.assert_allclose(two, np.concatenate([one[:-1], one]), atol=1e-9)
+    found = davidson.fit_davidson(wins, ties, apart, penalised=True)
+    assert found.converged.all()
+    games, shift = wins + wins.T + ties, davidson.gauge(12, apart)
+
+    def objective(at: np.ndarray) -> float:
+        return davidson.log_likelihood(at, wins, ties) + davidson.penalty(at, games, shift)
+
+    np.testing.assert_allclose(numeric(objective, found.theta[0]), 0.0, atol=1e-4)
+
+
 def test_puddings_with_ties_half_and_dropped() -> None:
     half = published.PUDDING_WINS + 0.5 * published.PUDDING_TIES
     found = bradley_terry.fit_maximum_likelihood(half[None], islands(6))

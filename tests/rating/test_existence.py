@@ -183,6 +183,13 @@ def test_unplayed_pairs_get_no_pseudo_games() -> None:
     assert any(each.code == "disconnected" for each in result.warnings)
     assert result.row("y").delta_elo is not None  # inside their own island they are rated
     assert result.row("y").delta_lo is not None
+    assert "no_finite_maximum" not in {each.code for each in result.warnings}  # each island has one
+    text = text_table(result)
+    assert "* no Elo: x, y. No chain of comparisons joins them with a." in text
+    assert ">" not in text
+    with pytest.raises(UsageError) as refused:
+        fit(joined, None, FitOptions(estimator="mle"))
+    assert "{a, b}; {x, y}" in refused.value.evidence
 
 
 def test_two_strategies_work() -> None:

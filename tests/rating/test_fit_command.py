@@ -150,6 +150,12 @@ def test_without_csv_nothing_is_written(tmp_path: Path) -> None:
         ["fit", RECORDS, "--estimator", "best"],
         ["fit", RECORDS, "--ledger", "absent.jsonl"],
         ["fit", RECORDS, "--csv", "absent/folder/out.csv"],
+        ["fit", RECORDS, "--csv", "."],
+        ["fit", RECORDS, "--csv", "-", "--json"],
+        ["fit", RECORDS, "--knee-margin", "nan"],
+        ["fit", RECORDS, "--knee-margin", "-1"],
+        ["fit", "--table", TABLE, "--ties", "drop"],
+        ["fit", "--table", TABLE, "--more"],
         ["fit", "--table", RECORDS],
         ["fit", "--table", "absent.csv"],
     ],
@@ -160,6 +166,50 @@ def test_what_a_user_can_get_wrong_exits_2_without_a_traceback(arguments: list[o
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
     assert done.stderr
+
+
+def test_names_steer_no_terminal_and_align_by_cells(tmp_path: Path) -> None:
+    """ESC [ 31 m would colour what follows, and 策 takes two cells."""
+    names = ("x\x1b[31m_1", "策略_2", "y\n_3")
+    lines = [[names[i], names[j]] for i in range(3) for j in range(3) if i != j] * 12
+    records = tmp_path / "records.jsonl"
+    records.write_text("\n".join(json.dumps(line) for line in lines))
+    shown = elometer("fit", records, "--more").stdout
+    assert "\x1b" not in shown
+    assert "x�[31m_1" in shown
+    assert "y�_3" in shown
+    table = shown.splitlines()[:4]
+    assert len({sum(2 if char in "策略" else 1 for char in line) for line in table}) == 1, table
+    records.write_text(json.dumps({"a": "x", "b": "y", "outcome": "\x1b[2J", "task": "t"}))
+    refused = elometer("fit", records)
+    assert refused.returncode == 2
+    assert "\x1b" not in refused.stderr
+
+
+def test_what_of_a_ledger_cannot_be_read_is_told(tmp_path: Path) -> None:
+    records, ledger = experiment(tmp_path)
+    with ledger.open("a") as file:
+        file.write("no json\n")
+    told = {
+        each["code"]: each["message"]
+        for each in json.loads(elometer("fit", records, "--ledger", ledger, "--json").stdout)["warnings"]
+    }
+    assert told["ledger_lines_unread"].startswith("1 line of the ledger ")
+
+
+def test_input_from_a_cache_is_priced_beside_all_input(tmp_path: Path) -> None:
+    """Where half of each answer's tokens came from a cache, a further 1k of the rest buys twice as much."""
+    records, ledger = experiment(tmp_path)
+    lines = [json.loads(line) for line in ledger.read_text().splitlines()]
+    ledger.write_text(
+        "\n".join(json.dumps(line | {"cached_tokens": line["total_tokens"] // 2}) for line in lines)
+    )
+    row = json.loads(elometer("fit", records, "--ledger", ledger, "--json").stdout)["strategies"][1]
+    assert row["marginal_per_1k_uncached"] == pytest.approx(
+        2 * row["marginal_per_1k_task_run"], rel=0.01
+    )  # odd tokens
+    shown = elometer("fit", records, "--ledger", ledger).stdout
+    assert "without input read from a cache: sample_2" in shown
 
 
 def test_options_reach_the_fit(tmp_path: Path) -> None:

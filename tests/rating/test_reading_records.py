@@ -144,7 +144,7 @@ def test_a_fault_far_into_a_file_names_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("x,y\nx\n", 2, "columns"),
+        ("x,y\nx\n", 2, "1 column where 2"),
         ("x,y,z\n", 1, "columns"),
         ("winner,loser\nx,y\nx,\n", 3, "name"),
         ("x,x\n", 1, "itself"),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from unicodedata import combining, east_asian_width
 
 import click
+
+from elometer.core.terminal_text import cell_width, printable, to_left, to_right
 
 
 def shown(value: object) -> str:
@@ -18,21 +19,15 @@ def shown(value: object) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:,.1f}"
-    return "".join(char if char.isprintable() else "�" for char in str(value))
-
-
-def width(text: str) -> int:
-    """Terminal cells that a text takes."""
-    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
+    return printable(str(value))
 
 
 def print_columns(headers: Sequence[str], rows: Sequence[Sequence[object]], *, left: int = 1) -> None:
     """Print a table; the first `left` columns are aligned to the left, the others to the right."""
     table = [list(headers), *([shown(value) for value in row] for row in rows)]
-    widths = [max(width(row[column]) for row in table) for column in range(len(headers))]
+    widths = [max(cell_width(row[column]) for row in table) for column in range(len(headers))]
     for row in table:
-        cells = []
-        for column, text in enumerate(row):
-            padding = " " * (widths[column] - width(text))
-            cells.append(text + padding if column < left else padding + text)
+        cells = [
+            (to_left if column < left else to_right)(text, widths[column]) for column, text in enumerate(row)
+        ]
         click.echo("  ".join(cells).rstrip())

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from elometer.core.text import gettext as _
 
@@ -67,15 +68,27 @@ def fit(
     RECORDS is JSONL of pair records, of {"winner","loser"} or of [winner, loser], or a two-column CSV.
     Numbers that the data do not bound are marked; the exit code is 0 for them too.
     """
+    if as_json and csv_file == Path("-"):
+        raise click.UsageError(_("--json and --csv - both want stdout; give --csv a file."))
     if (records is None) == (table is None):
         raise click.UsageError(_("Give either RECORDS or --table FILE."))
     if table is not None:
         if ledger is not None:
             raise click.UsageError(_("--ledger goes with RECORDS; a table brings its own tokens."))
+        _refuse_given("more", *choices)
         _print_table(table, as_json=as_json, csv_file=csv_file)
         return
     assert records is not None
     _print_fit(records, ledger, choices, more=more, as_json=as_json, csv_file=csv_file)
+
+
+def _refuse_given(*names: str) -> None:
+    """Options of the fit beside --table would have no effect."""
+    source = click.get_current_context().get_parameter_source
+    given = ["--" + name.replace("_", "-") for name in names if source(name) is ParameterSource.COMMANDLINE]
+    if given:
+        message = _("{options}: goes with RECORDS; a table is printed, not fitted.")
+        raise click.UsageError(message.format(options=", ".join(given)))
 
 
 def _print_fit(
@@ -104,9 +117,10 @@ def _print_fit(
     elif to_stdout:
         click.echo(csv_text(result), nl=False)
     else:
-        click.echo(text_table(result, width=shutil.get_terminal_size().columns), nl=False)
+        width = shutil.get_terminal_size().columns
+        click.echo(text_table(result, width=width), nl=False)
         if views is not None:
-            click.echo("\n" + details_text(result, views), nl=False)
+            click.echo("\n" + details_text(result, views, width=width), nl=False)
 
 
 def _print_table(table: Path, *, as_json: bool, csv_file: Path | None) -> None:

@@ -131,8 +131,10 @@ def _report(error: Exception) -> int:
     from elometer.core.redact import redact
 
     if isinstance(error, ElometerError):
-        for line in error.lines():
-            click.echo(redact(line), err=True)
+        from elometer.core.terminal_text import printable
+
+        for line in redact("\n".join(error.lines())).split("\n"):
+            click.echo(printable(line), err=True)
         return error.exit_code
     if isinstance(error, OSError) and error.filename:
         click.echo(redact(f"{error.strerror}: {error.filename}"), err=True)

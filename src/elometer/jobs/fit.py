@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,19 +24,9 @@ def tokens_of(ledgers: Sequence[Path]) -> TokenUse:
     Tokens per task-run are those that answers rest on; failed attempts stay in the totals.
     """
     from elometer.ledger.charged import token_sums
-    from elometer.rating.tokens import TokenUse
+    from elometer.runs.result import token_use
 
-    sums = token_sums(ledgers)
-    uncached = token_sums(ledgers, "uncached").answered
-    return TokenUse(
-        charged=sums.answered,
-        total_tokens=sums.total,
-        calls=sums.calls,
-        estimated_tokens=sums.estimated,
-        models=sums.models,
-        local=sums.local,
-        uncached=uncached if uncached != sums.answered else None,
-    )
+    return token_use(token_sums(ledgers))
 
 
 def fit_file(path: Path, *, ledger: Path | None = None, options: FitOptions | None = None) -> FitResult:
@@ -56,6 +48,8 @@ def write_csv(result: FitResult, path: Path) -> None:
 def write_text(text: str, path: Path) -> None:
     """Write a file in one step. Raises UsageError where the place cannot be written."""
     try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         replace_file(path, text.encode())
     except OSError as error:
         raise UsageError(

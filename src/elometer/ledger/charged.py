@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, count, repeat
 from pathlib import Path
 from typing import Literal
@@ -33,6 +33,7 @@ class TokenSums:
     gives (over the expanded ledger where lines are shared): `total_tokens` of all lines of a strategy,
     whatever the basis. `estimated` is the part of `total` that no server counted, `unknown` the number of
     answered lines without a count, `calls` distinct calls.
+    `cached`: the part of `answered` that was read from a cache; empty on other bases than all tokens.
     `models` are the names that answered a strategy, `local` the strategies with answers that no server
     counted.
     """
@@ -47,6 +48,7 @@ class TokenSums:
     local: set[str]
     bad: list[BadLine]
     spent: int = 0  # tokens of all these lines, each counted once
+    cached: dict[TaskRun, float] = field(default_factory=dict)
 
 
 class RunningCharges:
@@ -57,6 +59,7 @@ class RunningCharges:
         self._basis: Basis = basis
         self._charged: dict[TaskRun, float] = defaultdict(int)
         self._answered: dict[TaskRun, float] = defaultdict(int)
+        self._cached: dict[TaskRun, float] = defaultdict(int)
         self._total: dict[str, float] = defaultdict(int)
         self._estimated: dict[str, float] = defaultdict(int)
         self._unknown: dict[str, int] = defaultdict(int)
@@ -84,6 +87,7 @@ class RunningCharges:
         return TokenSums(
             charged=self._charged,
             answered=self._answered,
+            cached=self._cached,
             total={name: round(tokens) for name, tokens in self._total.items()},
             estimated={name: round(tokens) for name, tokens in self._estimated.items()},
             unknown=self._unknown,
@@ -113,6 +117,8 @@ class RunningCharges:
             spent = int(tokens_on(line, self._basis) or 0) * share
             self._charged[where] += spent
             self._answered[where] += 0 if failed else spent
+            if line.cached_tokens and not failed and self._basis == "total":
+                self._cached[where] += min(int(line.cached_tokens) * share, spent)
 
 
 def token_sums(paths: Sequence[Path], basis: Basis = "total") -> TokenSums:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
 
 from elometer.core.errors import UsageError
+from elometer.core.terminal_text import cell_width, printable, to_left, to_right
 from elometer.core.text import gettext as _
 from elometer.rating.comparisons import probability_better
 from elometer.rating.influence import (
@@ -134,35 +137,99 @@ def details_json(views: Details) -> dict[str, Any]:
     return asdict(views)
 
 
-def details_text(result: FitResult, views: Details) -> str:
-    """The views but the tasks as text, one under the other."""
-    width = max(map(len, views.strategies))
-    lines = [_("Elo under other choices:")]
-    label = max(len(each.label) for each in views.sensitivity)
-    lines.append(" " * (label + 2) + "  ".join(name.rjust(9) for name in views.strategies))
-    for each in views.sensitivity:
-        cells = "  ".join(("-" if elo is None else f"{elo:.1f}").rjust(9) for elo in each.elo)
-        note = each.why_not or (_("order changed") if each.order_changed else "")
-        lines.append(f"{each.label.ljust(label)}  {cells}  {note}".rstrip())
-    lines += ["", _("Ranks that the data leave open, and P(row better than column):")]
-    for name, rank, row in zip(views.strategies, views.ranks, views.better, strict=True):
-        ranks = "-" if None in rank else f"{rank[0]}-{rank[1]}"
-        chances = " ".join(("-" if p is None else f"{p:.2f}").rjust(5) for p in row)
-        lines.append(f"{name.ljust(width)}  {ranks.rjust(7)}  {chances}")
-    if views.influence:
-        lines += ["", _("Tasks that move the last strategy against the anchor the most, in Elo:")]
-        lines += [f"{each.task}  {each.moves:+.1f}  {each.share:.0%}" for each in views.influence]
+def details_text(result: FitResult, views: Details, *, width: int = 80) -> str:
+    """The views but the tasks as text of at most `width` columns where names allow, one under the other."""
+    names = [printable(row.strategy) for row in result.strategies]
+    ranks = ["-" if None in rank else f"{rank[0]}-{rank[1]}" for rank in views.ranks]
+    parts = [
+        [_("Elo under other choices:"), *_sensitivity_lines(views, names, width)],
+        [_("Ranks that the data leave open:"), *_aligned(names, [""], [[rank] for rank in ranks], width)],
+        [
+            _("P(row better than column):"),
+            *_aligned(names, names, [[_figure(p, 2) for p in row] for row in views.better], width),
+        ],
+        _influence_lines(views),
+        _pair_lines(views, width),
+        _drift_lines(views),
+    ]
+    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+
+
+def _figure(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _aligned(
+    labels: Sequence[str], heads: Sequence[str], cells: Sequence[Sequence[str]], width: int
+) -> list[str]:
+    """A table with a label for each row, in as many parts, one below the other, as the width asks for."""
+    first = max(map(cell_width, labels))
+    wide = max(map(cell_width, [*heads, *(cell for row in cells for cell in row)]))
+    each = max(1, (width - first) // (wide + 2))
+    lines = []
+    for at in range(0, len(heads), each):
+        rows = [heads[at : at + each], *(row[at : at + each] for row in cells)]
+        for label, row in zip(["", *labels], rows, strict=True):
+            line = "  ".join([to_left(label, first), *(to_right(cell, wide) for cell in row)]).rstrip()
+            lines += [line] if line else []
+    return lines
+
+
+def _sensitivity_lines(views: Details, names: Sequence[str], width: int) -> list[str]:
+    strip = views.sensitivity
+    cells = [[_figure(elo, 1) for elo in each.elo] for each in strip]
+    said = [f"{each.label}: {each.why_not}" for each in strip if each.why_not]
+    if changed := [each.label for each in strip if each.order_changed]:
+        said.append(_("The order of strategies changes with: {choices}.").format(choices=", ".join(changed)))
+    lines = _aligned([each.label for each in strip], names, cells, width)
+    return lines + [line for each in said for line in wrap(each, width, subsequent_indent="  ")]
+
+
+def _influence_lines(views: Details) -> list[str]:
+    if not views.influence:
+        return []
+    names = [printable(each.task) for each in views.influence]
+    width = max(map(cell_width, names))
+    return [
+        _("Tasks that move the last strategy against the anchor the most, in Elo:"),
+        *(
+            f"{to_left(name, width)}  {each.moves:+7.1f}  {each.share:4.0%}"
+            for name, each in zip(names, views.influence, strict=True)
+        ),
+    ]
+
+
+def _pair_lines(views: Details, width: int) -> list[str]:
     surprising = [each for each in views.pairs if abs(each.z) >= SURPRISING]
-    if surprising:
-        lines += ["", _("Pairs that differ most from what the ratings say:")]
-        lines += [
-            _("{one} against {other}: scored {observed:.2f}, expected {expected:.2f}, z {z:+.1f}").format(
-                one=each.one, other=each.other, observed=each.observed, expected=each.expected, z=each.z
-            )
-            for each in surprising
-        ]
+    if not surprising:
+        return []
+    message = _("{one} against {other}: scored {observed:.2f}, expected {expected:.2f}, z {z:+.1f}")
+    said = (
+        message.format(
+            one=printable(each.one),
+            other=printable(each.other),
+            observed=each.observed,
+            expected=each.expected,
+            z=each.z,
+        )
+        for each in surprising
+    )
+    return [
+        _("Pairs that differ most from what the ratings say:"),
+        *(line for each in said for line in wrap(each, width, subsequent_indent="  ")),
+    ]
+
+
+def _drift_lines(views: Details) -> list[str]:
     moved = [each for each in views.halves if each.difference is not None and each.p is not None]
-    if moved:
-        lines += ["", _("Elo over the anchor, second half of the blocks less the first:")]
-        lines += [f"{each.strategy.ljust(width)}  {each.difference:+.1f}  p {each.p:.3f}" for each in moved]
-    return "\n".join(lines) + "\n"
+    if not moved:
+        return []
+    names = [printable(each.strategy) for each in moved]
+    width = max(map(cell_width, names))
+    return [
+        _("Elo over the anchor, second half of the blocks less the first:"),
+        *(
+            f"{to_left(name, width)}  {each.difference:+7.1f}  p {each.p:.3f}"
+            for name, each in zip(names, moved, strict=True)
+        ),
+    ]

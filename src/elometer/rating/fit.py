@@ -15,7 +15,7 @@ from elometer.rating.per_task import fit_per_task
 from elometer.rating.pooled import ability, fit_pooled, graph_of, require_maximum
 from elometer.rating.records import RecordSet
 from elometer.rating.report import csv_text, fit_json, text_table
-from elometer.rating.result import FitResult, Name, StrategyFit, Unbounded, take_apart
+from elometer.rating.result import FitResult, Name, StrategyFit, Unbounded, chains, take_apart
 from elometer.rating.returns import sentences
 from elometer.rating.rows import Parts, predecessors, strategy_rows
 from elometer.rating.tokens import TokenUse, task_tokens
@@ -48,8 +48,8 @@ def fit(records: RecordSet, tokens: TokenUse | None = None, options: FitOptions 
     names = tuple(take_apart(name) for name in records.strategies)
     anchor = _anchor(records, options)
     graph = graph_of(records, options)
-    components = _named(records, graph)
-    require_maximum(graph, options, component_text(components))
+    components, islands = _named(records, graph.components), _named(records, graph.islands)
+    require_maximum(graph, options, chains(components, islands))
     left_out: tuple[str, ...] = ()
     if options.aggregation == "pooled":
         estimate = fit_pooled(records, options, graph)
@@ -88,7 +88,8 @@ def elo_ratings(records: RecordSet, options: FitOptions | None = None) -> dict[s
     anchor = _anchor(records, options)
     graph = graph_of(records, options)
     if not graph.strongly_connected:
-        require_maximum(graph, options, component_text(_named(records, graph)))
+        found_apart = (_named(records, parts) for parts in (graph.components, graph.islands))
+        require_maximum(graph, options, chains(*found_apart))
     theta = ability(records, options, graph)
     elo = options.elo_base + options.per_logit * (theta - theta[anchor])
     found: dict[str, float | None] = dict(zip(records.strategies, elo.tolist(), strict=True))
@@ -107,13 +108,8 @@ def _require_runs_apart(records: RecordSet, options: FitOptions) -> None:
         )
 
 
-def _named(records: RecordSet, graph: WinGraph) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(records.strategies[s] for s in part) for part in graph.components)
-
-
-def component_text(components: tuple[tuple[str, ...], ...]) -> str:
-    """`{a, b} > {c}`, strongest first."""
-    return " > ".join("{" + ", ".join(part) + "}" for part in components)
+def _named(records: RecordSet, parts: tuple[tuple[int, ...], ...]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(records.strategies[s] for s in part) for part in parts)
 
 
 def _anchor(records: RecordSet, options: FitOptions) -> int:
@@ -188,7 +184,7 @@ def _result(
         interval_basis=basis,  # type: ignore[arg-type]
         identified=graph.strongly_connected,
         components=components,
-        islands=tuple(tuple(records.strategies[s] for s in part) for part in graph.islands),
+        islands=_named(records, graph.islands),
         unbounded=unbounded_strategies(records, graph, parts.anchor),
         tasks=len(records.tasks),
         comparisons=records.comparisons,

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from elometer.core.text import gettext as _
+from elometer.core.text import ngettext
 from elometer.rating.marks import MARKS, as_number
 
 FIRST_BYTES = 256  # enough to see what kind of lines follow; the wrong guess costs time only
@@ -102,7 +102,11 @@ def _csv_line(row: Sequence[str], number: int, header: Sequence[str] | None) -> 
     if len(row) != expected:
         raise LineFault(
             number,
-            _("{found} columns where {expected} are expected").format(found=len(row), expected=expected),
+            ngettext(
+                "{found} column where {expected} are expected",
+                "{found} columns where {expected} are expected",
+                len(row),
+            ).format(found=len(row), expected=expected),
         )
     if header is None:
         return Line(winner=row[0].strip(), loser=row[1].strip())

@@ -64,6 +64,11 @@ class FitOptions:
                 _("level: {value} is not between 0 and 1.").format(value=self.level),
                 fix=_("0.95 stands for 95 %."),
             )
+        if not (math.isfinite(self.knee_margin) and self.knee_margin >= 0):
+            raise UsageError(
+                _("knee_margin: {value} is no distance.").format(value=self.knee_margin),
+                fix=_("Give the Elo that do not matter to you, 25 for instance."),
+            )
         if not (math.isfinite(self.elo_base) and math.isfinite(self.elo_scale) and self.elo_scale > 0):
             raise UsageError(
                 _("The Elo scale {scale} or base {base} is no usable number.").format(

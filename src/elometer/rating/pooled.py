@@ -63,6 +63,12 @@ def weighted_cells(records: RecordSet, options: FitOptions) -> Cells:
         ties = np.zeros_like(ties)
     games = first_wins + second_wins + ties
     used = games.sum()
+    if used <= 0 and options.ties_used != "drop":
+        raise UsageError(
+            _("No comparison has any weight."),
+            evidence=_("{n} records, the weight of each is 0.").format(n=records.comparisons),
+            fix=_("Leave the weights out, or give a record one above 0."),
+        )
     if used <= 0:
         raise UsageError(
             _("Every comparison is a tie, and ties are dropped."),
@@ -206,10 +212,13 @@ def _fit_davidson(cells: Cells, size: int, options: FitOptions, graph: WinGraph)
             evidence=_("The records hold one of them only."),
             fix=_("Use --estimator firth --ties half."),
         )
-    found = davidson.fit_davidson(decisive + lost.T, ties + ties.T, penalised=options.penalised)
+    found = davidson.fit_davidson(
+        decisive + lost.T, ties + ties.T, graph.island_of, penalised=options.penalised
+    )
     parameters = found.theta[0]
     games = cells.matrix(cells.games, size)
-    spread = davidson.covariance(davidson.information(parameters, games + games.T))
+    shift = davidson.gauge(size, graph.island_of)
+    spread = davidson.covariance(davidson.information(parameters, games + games.T), shift)
     half = 0.5 * (parameters[cells.first] - parameters[cells.second])
     norm = np.logaddexp(np.logaddexp(half, -half), parameters[-1])
     tie = np.exp(parameters[-1] - norm)

@@ -139,7 +139,7 @@ class RecordReader:
         raise UsageError(
             _("{where}, {place}: not a pair record.").format(where=self.where, place=place),
             evidence=reason,
-            fix=_('Expected {"winner","loser"}, [winner, loser], or a, b and an outcome: a, b or tie.'),
+            fix=_('Give a line each {"winner","loser"}, [winner, loser], or a, b and outcome: a, b or tie.'),
         )
 
     def finish(self) -> RecordSet:

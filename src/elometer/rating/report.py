@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from elometer.core.terminal_text import cell_width, printable, to_left, to_right
 from elometer.core.text import gettext as _
 from elometer.core.text import ngettext
 from elometer.rating.economics import best_of_n_doubling
@@ -253,26 +254,30 @@ def text_table(result: FitResult, *, width: int = 80) -> str:
     wrapped = [
         line
         for note in notes
-        for line in textwrap.wrap(note, max(width, 20), subsequent_indent="  ", break_on_hyphens=False)
+        for line in textwrap.wrap(
+            printable(note), max(width, 20), subsequent_indent="  ", break_on_hyphens=False
+        )
     ]
     return "\n".join([*lines, "", *wrapped]) + "\n"
 
 
 def _cells(columns: list[_Column], result: FitResult) -> list[list[str]]:
     titles = [column.title for column in columns]
-    return [titles, *([column.cell(row) for column in columns] for row in result.strategies)]
+    return [titles, *([printable(column.cell(row)) for column in columns] for row in result.strategies)]
 
 
 def _width(cells: list[list[str]]) -> int:
-    return sum(max(map(len, column)) for column in zip(*cells, strict=True)) + GAP * (len(cells[0]) - 1)
+    return sum(max(map(cell_width, column)) for column in zip(*cells, strict=True)) + GAP * (
+        len(cells[0]) - 1
+    )
 
 
 def _aligned(cells: list[list[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    widths = [max(map(cell_width, column)) for column in zip(*cells, strict=True)]
     lines = []
     for row in cells:
-        first = row[0].ljust(widths[0])
-        rest = [cell.rjust(size) for cell, size in zip(row[1:], widths[1:], strict=True)]
+        first = to_left(row[0], widths[0])
+        rest = [to_right(cell, size) for cell, size in zip(row[1:], widths[1:], strict=True)]
         lines.append((" " * GAP).join([first, *rest]).rstrip())
     return lines
 
@@ -283,6 +288,8 @@ def _head(result: FitResult) -> str:
         "runs": _("over further runs of these tasks"),
         "model": _("of the model, this task only"),
     }[result.interval_basis]
+    if result.interval_basis == "model" and result.options.generalise == "runs":
+        basis = _("of the model, one run a task")
     return _(
         "{estimator}, ties {ties}, {aggregation}; {comparisons} comparisons in {tasks}, {share:.0%} "
         "ties; {level:g} % intervals {basis}; {anchor} = {base}."
@@ -313,6 +320,15 @@ def _terms(result: FitResult) -> list[str]:
     if result.log_nu is not None:
         chance = 1.0 / (1.0 + 2.0 * math.exp(-result.log_nu[0]))
         said.append(_("Two equal strategies tie with a chance of {chance:.0%}.").format(chance=chance))
+    uncached = [
+        _("{strategy} {value}").format(strategy=row.strategy, value=_short(row.marginal_per_1k_uncached))
+        for row in result.strategies
+        if row.marginal_per_1k_uncached is not None
+    ]
+    if uncached:
+        said.append(
+            _("/1k run without input read from a cache: {values}.").format(values=", ".join(uncached))
+        )
     return said
 
 
@@ -322,6 +338,12 @@ def _legend(result: FitResult, columns: list[_Column]) -> list[str]:
         said.append(_("/1k: ΔElo per 1,000 further tokens in all; /1k run: per 1,000 of a task-run."))
     if all(row.identified for row in result.strategies):
         return said
-    names = ", ".join(row.strategy for row in result.strategies if not row.identified)
-    marked = _("* not resolved: {names}. The penalty keeps the number finite, the data do not bound it.")
-    return [*said, marked.format(names=names)]
+    kept = ", ".join(row.strategy for row in result.strategies if not row.identified and row.elo is not None)
+    if kept:
+        marked = _("* not resolved: {names}. The penalty keeps the number finite, the data do not bound it.")
+        said.append(marked.format(names=kept))
+    apart = ", ".join(row.strategy for row in result.strategies if row.elo is None)
+    if apart and result.unit == "elo":
+        marked = _("* no Elo: {names}. No chain of comparisons joins them with {anchor}.")
+        said.append(marked.format(names=apart, anchor=result.anchor))
+    return said

@@ -35,6 +35,12 @@ def take_apart(strategy: str) -> Name:
     return Name(found["stem"], int(found["k"]), CONTROL_STEMS.get(found["stem"], "strategy"))
 
 
+def chains(components: tuple[tuple[str, ...], ...], islands: tuple[tuple[str, ...], ...]) -> str:
+    """`{a, b} > {c}`, strongest first; with a semicolon between islands, which nothing orders."""
+    parts = ([part for part in components if part[0] in island] for island in islands)
+    return "; ".join(" > ".join("{" + ", ".join(part) + "}" for part in inside) for inside in parts)
+
+
 @dataclass(frozen=True, slots=True)
 class FitWarning:
     """Something the reader of a number must know."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from elometer.core.errors import UsageError
+from elometer.core.terminal_text import cell_width, printable, to_left
 from elometer.core.text import gettext as _
 
 REQUIRED = ("strategy", "total_tokens", "elo")
@@ -122,7 +123,7 @@ def table_text(rows: list[TableRow]) -> str:
     for row in rows:
         cells.append(
             [
-                row.strategy,
+                printable(row.strategy),
                 f"{row.total_tokens:,.0f}",
                 f"{row.elo:.1f}",
                 "-" if row.delta_elo is None else f"{row.delta_elo:.1f}",
@@ -130,9 +131,9 @@ def table_text(rows: list[TableRow]) -> str:
                 "-" if row.marginal_elo_per_1k is None else f"{row.marginal_elo_per_1k:.2f}",
             ]
         )
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    widths = [max(map(cell_width, column)) for column in zip(*cells, strict=True)]
     lines = []
     for line in cells:
         numbers = [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
-        lines.append("  ".join([line[0].ljust(widths[0]), *numbers]).rstrip())
+        lines.append("  ".join([to_left(line[0], widths[0]), *numbers]).rstrip())
     return "\n".join(lines) + "\n"

@@ -24,6 +24,7 @@ class TokenUse:
     `calls`: calls per strategy. `estimated_tokens`: the part of `total_tokens` that no server counted.
     `uncached`: like `charged`, without what was read from a cache, where a cache was used.
     `models`: who answered each strategy. `local`: strategies with answers that no server counted.
+    `unread_lines`: how many lines of the ledger were none and are not in these sums.
     """
 
     charged: Mapping[tuple[str, str, int], float]
@@ -33,6 +34,7 @@ class TokenUse:
     uncached: Mapping[tuple[str, str, int], float] | None = None
     models: Mapping[str, Collection[str]] = field(default_factory=dict)
     local: Collection[str] = ()
+    unread_lines: int = 0
 
     def comparable(self, strategies: Iterable[str], *, totals: bool = False) -> bool:
         """Whether tokens of these strategies are one unit: one model's, or all counted by servers.

@@ -6,12 +6,13 @@ import numpy as np
 
 from elometer.core.natural import natural_key
 from elometer.core.text import gettext as _
+from elometer.core.text import ngettext
 from elometer.rating.comparisons import difference
 from elometer.rating.consistency import circle, position_of
 from elometer.rating.estimate import contrast_error
 from elometer.rating.estimators import bradley_terry
 from elometer.rating.records import sums
-from elometer.rating.result import FitResult, FitWarning
+from elometer.rating.result import FitResult, FitWarning, chains
 from elometer.rating.student import two_sided
 from elometer.rating.tokens import TokenUse
 
@@ -60,29 +61,14 @@ def _existence(result: FitResult) -> list[FitWarning]:
     if result.identified:
         return []
     found = []
+    chain = chains(result.components, result.islands)
     if len(result.islands) > 1:
+        message = _("No comparison joins these groups, so no Elo spans them: {islands}.")
         islands = "; ".join("{" + ", ".join(part) + "}" for part in result.islands)
-        found.append(
-            FitWarning(
-                "disconnected",
-                _("No comparison joins these groups, so no Elo spans them: {islands}.").format(
-                    islands=islands
-                ),
-            )
-        )
-    chain = " > ".join("{" + ", ".join(part) + "}" for part in result.components)
-    found.append(
-        FitWarning(
-            "no_finite_maximum",
-            _("no finite maximum: components {chain}, strongest first; no one won or tied upward.").format(
-                chain=chain
-            )
-            if len(result.islands) == 1
-            else _("no finite maximum: components {chain}; the order across groups says nothing.").format(
-                chain=chain
-            ),
-        )
-    )
+        found.append(FitWarning("disconnected", message.format(islands=islands)))
+    if len(result.islands) < len(result.components):
+        message = _("no finite maximum: components {chain}, strongest first; no one won or tied upward.")
+        found.append(FitWarning("no_finite_maximum", message.format(chain=chain)))
     found.extend(FitWarning("unbounded_" + each.direction, each.reason) for each in result.unbounded)
     return found
 
@@ -126,12 +112,11 @@ def _profile(result: FitResult) -> list[FitWarning]:
 def _clusters(result: FitResult) -> list[FitWarning]:
     clusters = result.estimate.clusters
     if result.interval_basis == "model":
-        return [
-            FitWarning(
-                "this_task_only",
-                _("One task: intervals are those of the model and speak of this task only."),
-            )
-        ]
+        if result.options.generalise == "runs":
+            message = _("One run of each task: runs tell no spread, and intervals are those of the model.")
+            return [FitWarning("one_run_a_task", message)]
+        message = _("One task: intervals are those of the model and speak of this task only.")
+        return [FitWarning("this_task_only", message)]
     found = []
     if result.interval_basis == "tasks" and clusters < FEW_TASKS:
         found.append(
@@ -303,6 +288,13 @@ def _tokens(result: FitResult, use: TokenUse | None) -> list[FitWarning]:
     if use is None:
         return []
     found = _units(result, use)
+    if use.unread_lines:
+        message = ngettext(
+            "{n} line of the ledger cannot be read, and its tokens are missing here.",
+            "{n} lines of the ledger cannot be read, and their tokens are missing here.",
+            use.unread_lines,
+        )
+        found.append(FitWarning("ledger_lines_unread", message.format(n=use.unread_lines)))
     unknown = tuple(
         row.strategy for row in result.strategies if not row.total_tokens or row.tokens_per_task_run is None
     )

@@ -191,6 +191,9 @@ def pair_outcomes(experiment: Experiment, outcomes: dict[tuple[str, int, str], O
 
 def token_use(sums: TokenSums) -> TokenUse:
     """A ledger's sums as the fit wants them: answered attempts are what counted answers rest on."""
+    uncached = None
+    if sums.cached:
+        uncached = {where: spent - sums.cached.get(where, 0) for where, spent in sums.answered.items()}
     return TokenUse(
         charged=sums.answered,
         total_tokens=sums.total,
@@ -198,6 +201,8 @@ def token_use(sums: TokenSums) -> TokenUse:
         estimated_tokens=sums.estimated,
         models=sums.models,
         local=sums.local,
+        uncached=uncached,
+        unread_lines=len(sums.bad),
     )
 
 

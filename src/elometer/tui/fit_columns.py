@@ -91,6 +91,9 @@ MORE = (
     Quantity(Column("doubling", _("per ×2"), 7), _value("elo_per_doubling", _number(1)), of_step=True),
     Quantity(Column("elo_per_1k", _("gain/1k"), 8), _value("elo_per_1k", short), of_step=True),
     Quantity(Column("per_task_run", _("tok/run"), 8), _value("tokens_per_task_run", count)),
+    Quantity(
+        Column("uncached", _("/run uncached"), 13), _value("marginal_per_1k_uncached", short), of_step=True
+    ),
     Quantity(Column("vs_anchor", _("win:anchor"), 10), _value("win_rate_vs_anchor", _number(3))),
     Quantity(Column("round_robin", _("win:all"), 7), _value("win_rate_round_robin", _number(3))),
     Quantity(Column("rank", _("rank"), 5), lambda row: rank_text(row.rank_lo, row.rank_hi)),

@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+from elometer.rating.estimators import bradley_terry
 from elometer.rating.estimators.newton import Floats, Maximum, Steps, maximise
 
 SCORES = (1.0, 0.5, 0.0)
@@ -77,30 +79,32 @@ def information(parameters: Floats, games: Floats) -> Floats:
     return matrix
 
 
-def _shift(size: int) -> Floats:
+def gauge(size: int, islands: npt.NDArray[np.int64] | None = None) -> Floats:
+    """(K + 1, K + 1): the projector onto what the data cannot tell, a common shift of each island (K)."""
     shift = np.zeros((size + 1, size + 1))
-    shift[:size, :size] = 1.0 / size
+    shift[:size, :size] = bradley_terry.gauge(np.zeros(size, dtype=np.int64) if islands is None else islands)
     return shift
 
 
-def covariance(matrix: Floats) -> Floats:
-    """The pseudo-inverse of the information, θ being sum-zero."""
-    shift = _shift(len(matrix) - 1)
+def covariance(matrix: Floats, shift: Floats | None = None) -> Floats:
+    """The pseudo-inverse of the information, θ being sum-zero in each island (`shift`, by default one)."""
+    shift = gauge(len(matrix) - 1) if shift is None else shift
     scale = max(float(np.trace(matrix)) / len(matrix), 1e-300)
     inverse: Floats = np.linalg.inv(matrix + scale * shift) - shift / scale
     return inverse
 
 
-def penalty(parameters: Floats, games: Floats) -> float:
+def penalty(parameters: Floats, games: Floats, shift: Floats | None = None) -> float:
     """½ log |information|, in nats."""
-    _sign, value = np.linalg.slogdet(information(parameters, games) + _shift(len(games)))
+    shift = gauge(len(games)) if shift is None else shift
+    _sign, value = np.linalg.slogdet(information(parameters, games) + shift)
     return float(0.5 * value)
 
 
-def penalty_score(parameters: Floats, games: Floats) -> Floats:
+def penalty_score(parameters: Floats, games: Floats, shift: Floats | None = None) -> Floats:
     """(K + 1,): the gradient of the penalty, ½ tr(V ∂information)."""
     chance = outcomes(parameters)
-    spread = covariance(information(parameters, games))
+    spread = covariance(information(parameters, games), shift)
     size = len(games)
     own = np.diag(spread)[:size]
     gap = own[:, None] + own[None, :] - 2.0 * spread[:size, :size]
@@ -118,22 +122,27 @@ def penalty_score(parameters: Floats, games: Floats) -> Floats:
     return np.append(0.5 * along(1, 0).sum(axis=1), 0.25 * along(0, 1).sum())
 
 
-def fit_davidson(wins: Floats, ties: Floats, *, penalised: bool) -> Maximum:
-    """(1, K + 1) parameters of the greatest (penalised) likelihood. Needs a tie and a decisive comparison."""
+def fit_davidson(
+    wins: Floats, ties: Floats, islands: npt.NDArray[np.int64] | None = None, *, penalised: bool
+) -> Maximum:
+    """(1, K + 1) parameters of the greatest (penalised) likelihood. Needs a tie and a decisive comparison.
+
+    `islands` (K) numbers the parts that comparisons join, all of which share one ν; by default there is one.
+    """
     games = wins + wins.T + ties
     size = len(games)
     tied, decisive = max(0.5 * ties.sum(), 0.25), max(wins.sum(), 0.25)
     start = np.append(np.zeros(size), np.log(2.0 * tied / decisive))[None]
-    shift = _shift(size)
+    shift = gauge(size, islands)
 
     def objective(parameters: Floats, _which: object) -> Floats:
         value = log_likelihood(parameters[0], wins, ties)
-        return np.array([value + (penalty(parameters[0], games) if penalised else 0.0)])
+        return np.array([value + (penalty(parameters[0], games, shift) if penalised else 0.0)])
 
     def climb(parameters: Floats, _which: object) -> tuple[Floats, Steps]:
         slope = score(parameters[0], wins, ties)
         if penalised:
-            slope = slope + penalty_score(parameters[0], games)
+            slope = slope + penalty_score(parameters[0], games, shift)
 
         def steps(_rows: object) -> Floats:
             matrix = information(parameters[0], games)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from elometer.rating.estimators.davidson import _shift, covariance
+from elometer.rating.estimators.davidson import covariance, gauge
 from elometer.rating.estimators.newton import Floats, Maximum, Steps, maximise
 
 __all__ = ["covariance", "fit_position", "information", "log_likelihood", "penalty_score", "score"]
@@ -72,7 +72,7 @@ def penalty_score(parameters: Floats, games: Floats) -> Floats:
 
 def fit_position(first_score: Floats, games: Floats, *, penalised: bool) -> Maximum:
     """(1, K + 1) parameters of the greatest (penalised) likelihood."""
-    shift = _shift(len(games))
+    shift = gauge(len(games))
 
     def objective(parameters: Floats, _which: object) -> Floats:
         value = log_likelihood(parameters[0], first_score, games)
