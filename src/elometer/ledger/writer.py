@@ -15,7 +15,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -96,14 +96,18 @@ class JsonlWriter:
 
     def append(self, record: msgspec.Struct | dict[str, Any] | bytes) -> None:
         """Write one record as one line. Raises WriteRefused where the system does not take it whole."""
-        line = _redacted(_line_of(record))
-        if b"\n" in line:
+        self.append_all((record,))
+
+    def append_all(self, records: Sequence[msgspec.Struct | dict[str, Any] | bytes]) -> None:
+        """Write records, a line each, with one write: all of them are taken, or none."""
+        lines = [_redacted(_line_of(record)) for record in records]
+        if any(b"\n" in line for line in lines):
             raise ValueError("a record is one line")
         with self._write_lock:
             if self._failure is not None:
                 raise _refused(self.path, self._failure) from self._failure
-            self._write(line + b"\n")
-            self.appended += 1
+            self._write(b"\n".join(lines) + b"\n")
+            self.appended += len(lines)
         if self.durable and not self._closing:
             self._wake_thread()
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable
 from types import TracebackType
 
 from elometer.core.attempt import Attempt
-from elometer.ledger.writer import JsonlWriter
+from elometer.ledger.writer import JsonlWriter, WriteRefused
 from elometer.runs import events as ev
 from elometer.runs.folder import ExperimentFolder
 from elometer.runs.journal import Outcome, Sample
+
+# Events that say how a call goes on. A start that dies loses the last of them and nothing that rests on them;
+# written by themselves they would be half of its writes.
+MAY_WAIT = (ev.CallProgress, ev.CallReceived, ev.AttemptEnded)
+WAIT_S = 0.05
 
 
 async def _synced(writer: JsonlWriter, now: bool) -> None:
@@ -38,6 +45,8 @@ class Books:
                 writer.close()
             raise
         self.listeners: list[ev.Listener] = []
+        self._waiting: list[ev.AnyEvent] = []
+        self._timer: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> Books:
         return self
@@ -49,14 +58,32 @@ class Books:
 
     def close(self) -> None:
         """Bring everything to the disk and give the lock back."""
+        if self._timer is not None:
+            self._timer.cancel()
+        with contextlib.suppress(WriteRefused):  # said already where it could be heard
+            self._write_events()
         for writer in (self._samples, self._ledger, self._outcomes, self._events):
             writer.close()
 
     def emit(self, event: ev.AnyEvent) -> None:
-        """Write an event and hand it to those who listen in this process."""
-        self._events.append(event)
+        """Write an event, at the latest in WAIT_S; hand it to those who listen in this process at once."""
+        self._waiting.append(event)
+        if not isinstance(event, MAY_WAIT):
+            self._write_events()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(WAIT_S, self._write_late_events)
         for listener in self.listeners:
             listener(event)
+
+    def _write_events(self) -> None:
+        if self._waiting:
+            self._events.append_all(self._waiting)
+            self._waiting.clear()
+
+    def _write_late_events(self) -> None:
+        self._timer = None
+        with contextlib.suppress(WriteRefused):  # the next event that must not wait says it
+            self._write_events()
 
     async def book(
         self, attempt: Attempt, sample: Sample | None, *, alone: Callable[[], bool] = lambda: False
