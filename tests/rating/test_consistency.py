@@ -9,7 +9,7 @@ import published
 import pytest
 
 from elometer.core.errors import UsageError
-from elometer.rating.fit import FitOptions, fit
+from elometer.rating.fit import FitOptions, fit, text_table
 from elometer.rating.records import PairRecord, RecordSet
 from elometer.rating.tokens import TokenUse
 
@@ -166,3 +166,78 @@ def test_tokens_that_are_no_number_are_refused(wrong: float) -> None:
     charged = {(name, f"t{t}", 1): 100.0 for name in "xy" for t in range(6)} | {("y", "t3", 1): wrong}
     with pytest.raises(UsageError, match="y, task t3, run 1"):
         fit(RecordSet.from_records(lines), TokenUse(charged, {"x": 600, "y": 600}))
+
+
+def of_two_tasks() -> RecordSet:
+    """a wins one of ten games of t1 and ties nine, and wins four of ten of t2.
+
+    Ties half: a scores 0.55 and 0.4 of two tasks of equal weight, less than half of them. Dropped: 1 and 0.4,
+    more than half. Davidson's order of two is that of their decisive wins, 0.1 + 0.4 against 0.6.
+    """
+    outcomes = {"t1": ["a"] + ["tie"] * 9, "t2": ["a"] * 4 + ["b"] * 6}
+    return RecordSet.from_records(
+        record(task, g, "x", "y", outcome) for task in outcomes for g, outcome in enumerate(outcomes[task])
+    )
+
+
+def test_an_order_that_hangs_on_ties_is_told() -> None:
+    told = codes(of_two_tasks())["order_depends_on_ties"]
+    assert told == "The order turns with ties counted otherwise, none of it resolved: y over x (dropped)."
+    dropped = codes(of_two_tasks(), FitOptions(ties="drop"))["order_depends_on_ties"]
+    assert dropped.endswith("x over y (half, by Davidson).")
+    assert codes(of_two_tasks(), FitOptions(ties="davidson"))["order_depends_on_ties"].endswith("(dropped).")
+    assert "order_depends_on_ties" in codes(of_two_tasks(), FitOptions(estimator="mle"))
+
+
+def test_an_order_that_no_tie_turns_is_not() -> None:
+    lines = [record(f"t{t}", g, "x", "y", ("a", "tie", "b", "a")[g]) for t in range(6) for g in range(4)]
+    assert "order_depends_on_ties" not in codes(RecordSet.from_records(lines))
+    level = [record(f"t{t}", g, "x", "y", ("a", "tie", "b")[g]) for t in range(6) for g in range(3)]
+    assert "order_depends_on_ties" not in codes(RecordSet.from_records(level))
+
+
+def test_an_order_that_is_resolved_and_turns_is_told_without_reserve() -> None:
+    """Half: y leads in twenty tasks, 0.45 in every second one against 0.7. Dropped: x leads, 1 and 0.3."""
+    lines = []
+    for t in range(20):
+        outcomes = ["a"] + ["tie"] * 9 if t % 2 else ["a"] * 3 + ["b"] * 7
+        lines += [record(f"t{t:02}", g, "x", "y", outcome) for g, outcome in enumerate(outcomes)]
+    told = codes(RecordSet.from_records(lines))["order_depends_on_ties"]
+    assert told == "The order turns with ties counted otherwise: y over x (dropped)."
+
+
+def test_the_design_effect_of_two_strategies_in_closed_form() -> None:
+    """θ = ln p / (1 − p): clustered T / (T − 1) Σ (won_t − n_t p)², independent n p (1 − p), over the same."""
+    won, of = [9, 1, 3, 2, 12], [12, 3, 10, 4, 21]
+    lines = [
+        record(f"t{t}", g, "sample_1", "sample_2", "a" if g < won[t] else "b")
+        for t in range(5)
+        for g in range(of[t])
+    ]
+    result = fit(RecordSet.from_records(lines), None, FitOptions(estimator="mle", task_weight="records"))
+    p = sum(won) / sum(of)
+    clustered = 5 / 4 * sum((w - n * p) ** 2 for w, n in zip(won, of, strict=True))
+    effect = clustered / (sum(of) * p * (1 - p))
+    assert result.design is not None
+    assert result.design.effects == (pytest.approx(effect, rel=1e-9),)
+    assert (result.design.largest_task, result.design.largest_share) == ("t4", 21 / 50)
+    text = text_table(result, width=200)
+    assert f"task t4 holds 42% of the weight. Design effect of ΔElo {effect:.2f}:" in text
+    assert fit(RecordSet.from_records(lines)).design is None
+
+
+def test_ties_enter_the_design_effect_as_records_of_half_a_win() -> None:
+    """Σ (y − p)² with y = 1, ½ and 0."""
+    rows = [(5, 3, 1), (1, 4, 4), (2, 2, 0), (6, 1, 2)]
+    lines = [
+        record(f"t{t}", g, "sample_1", "sample_2", outcome)
+        for t, row in enumerate(rows)
+        for g, outcome in enumerate(["a"] * row[0] + ["tie"] * row[1] + ["b"] * row[2])
+    ]
+    result = fit(RecordSet.from_records(lines), None, FitOptions(estimator="mle", task_weight="records"))
+    scores = [[1.0] * a + [0.5] * tie + [0.0] * b for a, tie, b in rows]
+    p = sum(map(sum, scores)) / sum(map(len, scores))
+    clustered = 4 / 3 * sum((sum(s) - len(s) * p) ** 2 for s in scores)
+    alone = sum((y - p) ** 2 for s in scores for y in s)
+    assert result.design is not None
+    assert result.design.effects == (pytest.approx(clustered / alone, rel=1e-9),)

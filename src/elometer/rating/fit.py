@@ -8,6 +8,7 @@ import numpy as np
 
 from elometer.core.errors import UsageError
 from elometer.core.text import gettext as _
+from elometer.rating.design import design_of
 from elometer.rating.economics import Curvature, Knee, curvature, knee
 from elometer.rating.graph import WinGraph
 from elometer.rating.options import FitOptions
@@ -198,6 +199,9 @@ def _result(
         returns=sentences(parts.in_elo, rows, bend, found_knee, options, records.strategies),
         curvature=bend,
         knee=found_knee,
+        design=design_of(
+            records, options, estimate, [(b, s) for s, b in enumerate(parts.before) if b is not None]
+        ),
         position=extra[1:] if extra and extra[0] == "position" else None,
         log_nu=extra[1:] if extra and extra[0] == "log_nu" else None,
         estimate=estimate,

@@ -13,6 +13,7 @@ from typing import Any
 from elometer.core.terminal_text import cell_width, printable, to_left, to_right
 from elometer.core.text import gettext as _
 from elometer.core.text import ngettext
+from elometer.rating.design import Design
 from elometer.rating.economics import best_of_n_doubling
 from elometer.rating.result import FitResult, StrategyFit
 
@@ -95,6 +96,7 @@ def fit_json(result: FitResult) -> dict[str, Any]:
         "reference_elo_per_doubling": best_of_n_doubling(result.elo_scale),
         "curvature": None if result.curvature is None else asdict(result.curvature),
         "knee": _knee_json(result),
+        "design": None if result.design is None else asdict(result.design),
         "returns": list(result.returns),
         "position": _term(result.position),
         "log_nu": _term(result.log_nu),
@@ -320,6 +322,8 @@ def _terms(result: FitResult) -> list[str]:
     if result.log_nu is not None:
         chance = 1.0 / (1.0 + 2.0 * math.exp(-result.log_nu[0]))
         said.append(_("Two equal strategies tie with a chance of {chance:.0%}.").format(chance=chance))
+    if result.design is not None:
+        said.append(_weights(result.design))
     uncached = [
         _("{strategy} {value}").format(strategy=row.strategy, value=_short(row.marginal_per_1k_uncached))
         for row in result.strategies
@@ -330,6 +334,20 @@ def _terms(result: FitResult) -> list[str]:
             _("/1k run without input read from a cache: {values}.").format(values=", ".join(uncached))
         )
     return said
+
+
+def _weights(design: Design) -> str:
+    largest = _("Each record weighs the same; task {name} holds {share:.0%} of the weight.").format(
+        name=design.largest_task, share=design.largest_share
+    )
+    effects = sorted(effect for effect in design.effects if effect is not None)
+    if not effects:
+        return largest
+    low, high = f"{effects[0]:.2f}", f"{effects[-1]:.2f}"
+    told = low if low == high else _("{low} to {high}").format(low=low, high=high)
+    return largest + _(" Design effect of ΔElo {effects}: variance over that of independent records.").format(
+        effects=told
+    )
 
 
 def _legend(result: FitResult, columns: list[_Column]) -> list[str]:

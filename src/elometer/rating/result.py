@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
+from elometer.rating.design import Design
 from elometer.rating.economics import Curvature, Knee
 from elometer.rating.estimate import Estimate
 from elometer.rating.graph import Direction
@@ -152,6 +153,7 @@ class FitResult:
     returns: tuple[str, ...]
     curvature: Curvature | None
     knee: Knee | None
+    design: Design | None
     position: tuple[float, float] | None
     log_nu: tuple[float, float] | None
     estimate: Estimate = field(repr=False, compare=False)

@@ -9,8 +9,9 @@ from elometer.core.text import gettext as _
 from elometer.core.text import ngettext
 from elometer.rating.comparisons import difference
 from elometer.rating.consistency import circle, position_of
-from elometer.rating.estimate import contrast_error
+from elometer.rating.estimate import contrast, contrast_error
 from elometer.rating.estimators import bradley_terry
+from elometer.rating.orders import order_changes
 from elometer.rating.records import sums
 from elometer.rating.result import FitResult, FitWarning, chains
 from elometer.rating.student import two_sided
@@ -245,6 +246,7 @@ def _consistency(result: FitResult) -> list[FitWarning]:
             "{a} beats {b}, {b} beats {c} and {c} beats {a}, each beyond chance: no number orders them."
         )
         found.append(FitWarning("intransitive", message.format(a=a, b=b, c=c)))
+    found.extend(_order(result))
     position = position_of(result.records, result.options)
     if position is None:
         return found
@@ -260,6 +262,28 @@ def _consistency(result: FitResult) -> list[FitWarning]:
         message = _("Not shown first as often as second: {names} of their comparisons.")
         found.append(FitWarning("position_imbalance", message.format(names=_shortened(shares))))
     return found
+
+
+def _order(result: FitResult) -> list[FitWarning]:
+    """Pairs that change places with ties counted otherwise, those first whose difference is resolved."""
+    estimate, names = result.estimate, result.records.strategies
+    changes = order_changes(result.records, result.options, estimate.theta, estimate.graph)
+    if not changes:
+        return []
+    ways = {"half": _("half"), "drop": _("dropped"), "davidson": _("by Davidson")}
+    told = []
+    for each in changes:
+        gap = contrast(estimate, difference(len(names), each.lower, each.higher), result.level)
+        said = _("{higher} over {lower} ({ways})").format(
+            higher=names[each.higher], lower=names[each.lower], ways=", ".join(ways[way] for way in each.ties)
+        )
+        told.append((not gap.excludes_zero, said))
+    told.sort(key=lambda pair: pair[0])
+    message = _("The order turns with ties counted otherwise: {pairs}.")
+    if all(open_ for open_, _said in told):
+        message = _("The order turns with ties counted otherwise, none of it resolved: {pairs}.")
+    shown = _shortened(tuple(said for _open, said in told))
+    return [FitWarning("order_depends_on_ties", message.format(pairs=shown))]
 
 
 def _units(result: FitResult, use: TokenUse) -> list[FitWarning]:
