@@ -228,6 +228,19 @@ class RecordSet:
         """(K,) records in which each strategy stands."""
         return self._per_strategy(self.records)
 
+    @cached_property
+    def runs_of(self) -> Integers:
+        """(K,) blocks in which each strategy is compared."""
+        return np.bincount(self.counted[:, 1], minlength=len(self.strategies))
+
+    @cached_property
+    def tasks_of(self) -> Integers:
+        """(K,) tasks in which each strategy is compared."""
+        seen = np.zeros((len(self.tasks), len(self.strategies)), dtype=bool)
+        blocks, strategies = self.counted.T
+        seen[self.block_task[blocks], strategies] = True
+        return seen.sum(axis=0)
+
     def _per_strategy(self, counts: Floats | Integers) -> Integers:
         size = len(self.strategies)
         both = np.bincount(self.first, counts, size) + np.bincount(self.second, counts, size)

@@ -74,7 +74,6 @@ def _row(parts: Parts, s: int, reach: float, ranks: tuple[int, int]) -> Strategy
     doubling = _doubling(parts, before, s, delta)
     power = None if delta is None else power_of(delta, estimate.clusters, per_logit)
     names = records.strategies
-    blocks = records.counted[records.counted[:, 1] == s, 0]
     simultaneous = _scaled(delta, reach, per_logit)
     return StrategyFit(
         strategy=names[s],
@@ -89,8 +88,8 @@ def _row(parts: Parts, s: int, reach: float, ranks: tuple[int, int]) -> Strategy
         gain=_number(per_logit * gain.value) if known else None,
         gain_lo=_times(gain.low, per_logit),
         gain_hi=_times(gain.high, per_logit),
-        tasks=len(np.unique(records.block_task[blocks])),
-        runs=len(blocks),
+        tasks=int(records.tasks_of[s]),
+        runs=int(records.runs_of[s]),
         calls=None if parts.use is None else parts.use.calls.get(names[s]),
         total_tokens=None if parts.use is None else parts.use.total_tokens.get(names[s]),
         tokens_per_task_run=_number(float(parts.cost[s])),
