@@ -239,7 +239,7 @@ class RecordSet:
         seen = np.zeros((len(self.tasks), len(self.strategies)), dtype=bool)
         blocks, strategies = self.counted.T
         seen[self.block_task[blocks], strategies] = True
-        return seen.sum(axis=0)
+        return np.asarray(seen.sum(axis=0), dtype=np.int64)
 
     def _per_strategy(self, counts: Floats | Integers) -> Integers:
         size = len(self.strategies)
