@@ -108,8 +108,8 @@ def test_who_is_shown_first_too_often_is_told() -> None:
         for g in range(10)
     ]
     told = codes(RecordSet.from_records(lines))
-    assert "x (80%)" in told["position_imbalance"]
-    assert "y (20%)" in told["position_imbalance"]
+    assert "x (80 %)" in told["position_imbalance"]
+    assert "y (20 %)" in told["position_imbalance"]
     assert "position_effect" not in told
     even = [record(f"t{t}", g, *(("x", "y") if g % 2 else ("y", "x")), "ab"[t % 2]) for t in range(12) for g in range(10)]  # fmt: skip
     assert "position_imbalance" not in codes(RecordSet.from_records(even))
@@ -128,7 +128,7 @@ def test_a_task_that_outweighs_all_others_by_its_weight() -> None:
         record(f"t{t}", g, "x", "y", "ab"[g % 2], 9.0 if t == 0 else 1.0) for t in range(6) for g in range(8)
     ]
     told = codes(RecordSet.from_records(lines), FitOptions(task_weight="records"))
-    assert told["dominant_task"] == "Task t0 holds 64% of the weight and decides the result."
+    assert told["dominant_task"] == "Task t0 holds 64 % of the weight and decides the result."
     assert "dominant_task" not in codes(RecordSet.from_records(lines))
 
 
@@ -222,7 +222,7 @@ def test_the_design_effect_of_two_strategies_in_closed_form() -> None:
     assert result.design.effects == (pytest.approx(effect, rel=1e-9),)
     assert (result.design.largest_task, result.design.largest_share) == ("t4", 21 / 50)
     text = text_table(result, width=200)
-    assert f"task t4 holds 42% of the weight. Design effect of ΔElo {effect:.2f}:" in text
+    assert f"task t4 holds 42 % of the weight. Design effect of ΔElo {effect:.2f}:" in text
     assert fit(RecordSet.from_records(lines)).design is None
 
 

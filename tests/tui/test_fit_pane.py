@@ -227,6 +227,25 @@ async def test_a_ceiling_is_drawn_hollow_beside_the_curve(
         )
 
 
+async def test_warnings_without_room_are_counted_above(make_app: MakeApp, story_folder: Path) -> None:
+    for size, hidden in ((80, 24), True), ((120, 36), False):
+        app = make_app(story_folder, "fit")
+        async with app.run_test(size=size) as pilot:
+            await settle(pilot)
+            head = app.screen.query_one("#fit-basis", Lines).text()
+            said = app.screen.query_one("#sentence", Lines).text()
+            warnings = [style for _text, style in sentences(app.session.fit) if style == "warning"]
+        assert ("57 % of the comparisons are ties" in said) is not hidden
+        assert (f"! {len(warnings)}: s" in head) is hidden
+
+
+def test_a_second_token_axis_has_a_column_where_a_cache_was_used() -> None:
+    titles = [column.column.title for page in pages(78) for column in page]
+    assert "/run uncached" in titles
+    no_cache = made_up_fit()
+    assert "/run uncached" not in [column.column.title for page in pages(78, no_cache) for column in page]
+
+
 async def test_one_minus_sign_on_one_screen(make_app: MakeApp, story_folder: Path) -> None:
     app = make_app(story_folder, "fit")
     async with app.run_test(size=(120, 36)) as pilot:

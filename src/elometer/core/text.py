@@ -23,3 +23,8 @@ def gettext(message: str) -> str:
 def ngettext(singular: str, plural: str, count: int) -> str:
     """The form of a message that fits a count."""
     return _translations().ngettext(singular, plural, count)
+
+
+def percent(share: float) -> str:
+    """`64 %`."""
+    return f"{100.0 * share:.0f} %"

@@ -12,7 +12,7 @@ from typing import Any
 
 from elometer.core.terminal_text import cell_width, printable, to_left, to_right
 from elometer.core.text import gettext as _
-from elometer.core.text import ngettext
+from elometer.core.text import ngettext, percent
 from elometer.rating.design import Design
 from elometer.rating.economics import best_of_n_doubling
 from elometer.rating.result import FitResult, StrategyFit
@@ -293,7 +293,7 @@ def _head(result: FitResult) -> str:
     if result.interval_basis == "model" and result.options.generalise == "runs":
         basis = _("of the model, one run a task")
     return _(
-        "{estimator}, ties {ties}, {aggregation}; {comparisons} comparisons in {tasks}, {share:.0%} "
+        "{estimator}, ties {ties}, {aggregation}; {comparisons} comparisons in {tasks}, {share} "
         "ties; {level:g} % intervals {basis}; {anchor} = {base}."
     ).format(
         estimator=result.estimator,
@@ -301,7 +301,7 @@ def _head(result: FitResult) -> str:
         aggregation=result.aggregation,
         comparisons=result.comparisons,
         tasks=ngettext("{n} task", "{n} tasks", result.tasks).format(n=result.tasks),
-        share=result.tie_rate,
+        share=percent(result.tie_rate),
         level=round(100 * result.level, 6),
         basis=basis,
         anchor=result.anchor,
@@ -321,7 +321,7 @@ def _terms(result: FitResult) -> list[str]:
         )
     if result.log_nu is not None:
         chance = 1.0 / (1.0 + 2.0 * math.exp(-result.log_nu[0]))
-        said.append(_("Two equal strategies tie with a chance of {chance:.0%}.").format(chance=chance))
+        said.append(_("Two equal strategies tie with a chance of {chance}.").format(chance=percent(chance)))
     if result.design is not None:
         said.append(_weights(result.design))
     uncached = [
@@ -337,8 +337,8 @@ def _terms(result: FitResult) -> list[str]:
 
 
 def _weights(design: Design) -> str:
-    largest = _("Each record weighs the same; task {name} holds {share:.0%} of the weight.").format(
-        name=design.largest_task, share=design.largest_share
+    largest = _("Each record weighs the same; task {name} holds {share} of the weight.").format(
+        name=design.largest_task, share=percent(design.largest_share)
     )
     effects = sorted(effect for effect in design.effects if effect is not None)
     if not effects:

@@ -6,7 +6,7 @@ import numpy as np
 
 from elometer.core.natural import natural_key
 from elometer.core.text import gettext as _
-from elometer.core.text import ngettext
+from elometer.core.text import ngettext, percent
 from elometer.rating.comparisons import difference
 from elometer.rating.consistency import circle, position_of
 from elometer.rating.estimate import contrast, contrast_error
@@ -168,7 +168,7 @@ def _amount(result: FitResult) -> list[FitWarning]:
     if result.tie_rate > MANY_TIES:
         found.append(
             FitWarning(
-                "many_ties", _("{share:.0%} of the comparisons are ties.").format(share=result.tie_rate)
+                "many_ties", _("{share} of the comparisons are ties.").format(share=percent(result.tie_rate))
             )
         )
     if result.ties == "drop" and result.tie_rate > 0:
@@ -202,9 +202,11 @@ def _dominant_task(result: FitResult) -> list[FitWarning]:
     share = float(per_task.max() / per_task.sum())
     if share <= LARGEST_TASK:
         return []
-    message = _("Task {name} holds {share:.0%} of the weight and decides the result.")
+    message = _("Task {name} holds {share} of the weight and decides the result.")
     return [
-        FitWarning("dominant_task", message.format(name=records.tasks[int(per_task.argmax())], share=share))
+        FitWarning(
+            "dominant_task", message.format(name=records.tasks[int(per_task.argmax())], share=percent(share))
+        )
     ]
 
 
@@ -256,7 +258,7 @@ def _consistency(result: FitResult) -> list[FitWarning]:
         found.append(FitWarning("position_effect", message.format(worth=worth, error=error)))
     if position.uneven:
         shares = tuple(
-            _("{name} ({share:.0%})").format(name=result.records.strategies[s], share=share)
+            _("{name} ({share})").format(name=result.records.strategies[s], share=percent(share))
             for s, share in position.uneven
         )
         message = _("Not shown first as often as second: {names} of their comparisons.")

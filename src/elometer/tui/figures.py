@@ -33,7 +33,7 @@ def count_in(number: float | None, width: int, mark: str = "") -> str:
 
 def decimal(number: float | None, places: int = 2) -> str:
     """`0.73`; a dash for None."""
-    return UNKNOWN if number is None else f"{number:.{places}f}"
+    return UNKNOWN if number is None else f"{number:.{places}f}".replace("-", "−")
 
 
 def short(number: float | None) -> str:

@@ -78,6 +78,9 @@ FOUNDING = (
     ),
     RESOLVED,
 )
+UNCACHED = Quantity(
+    Column("uncached", _("/run uncached"), 13), _value("marginal_per_1k_uncached", short), of_step=True
+)
 MORE = (
     Quantity(
         Column("elo_interval", _("Elo interval"), 16),
@@ -91,9 +94,7 @@ MORE = (
     Quantity(Column("doubling", _("per ×2"), 7), _value("elo_per_doubling", _number(1)), of_step=True),
     Quantity(Column("elo_per_1k", _("gain/1k"), 8), _value("elo_per_1k", short), of_step=True),
     Quantity(Column("per_task_run", _("tok/run"), 8), _value("tokens_per_task_run", count)),
-    Quantity(
-        Column("uncached", _("/run uncached"), 13), _value("marginal_per_1k_uncached", short), of_step=True
-    ),
+    UNCACHED,
     Quantity(Column("vs_anchor", _("win:anchor"), 10), _value("win_rate_vs_anchor", _number(3))),
     Quantity(Column("round_robin", _("win:all"), 7), _value("win_rate_round_robin", _number(3))),
     Quantity(Column("rank", _("rank"), 5), lambda row: rank_text(row.rank_lo, row.rank_hi)),
@@ -108,12 +109,18 @@ MORE = (
 )
 
 
-def pages(width: int) -> list[tuple[Quantity, ...]]:
-    """The founding columns, then the rest in as many screens as the width asks for."""
+def pages(width: int, fit: FitResult | None = None) -> list[tuple[Quantity, ...]]:
+    """The founding columns, then the rest in as many screens as the width asks for.
+
+    With a fit, without the column of a second token axis where no cache was used.
+    """
+    one_axis = fit is not None and all(row.uncached_per_task_run is None for row in fit.strategies)
     found: list[tuple[Quantity, ...]] = [FOUNDING]
     page: list[Quantity] = [STRATEGY]
     used = STRATEGY.column.width
     for quantity in MORE:
+        if quantity is UNCACHED and one_axis:
+            continue
         if used + 1 + quantity.column.width > width and len(page) > 1:
             found.append(tuple(page))
             page, used = [STRATEGY], STRATEGY.column.width

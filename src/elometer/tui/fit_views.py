@@ -84,9 +84,7 @@ def rank_lines(fit: FitResult, width: int) -> list[str]:
     names = min(NAME_CELLS, max((len(row.strategy) for row in fit.strategies), default=0))
     step = 3 if size * 3 + names + 8 <= width else 1
     lines = [
-        _("Ranks that the data leave open, all differences judged together at {level}:").format(
-            level=share(fit.level)
-        ),
+        _("Ranks that the data leave open, judged together at {level}:").format(level=share(fit.level)),
         "",
     ]
     if step > 1:

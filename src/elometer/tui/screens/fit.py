@@ -39,7 +39,8 @@ class FitPane(Pane):
     `◇` is a ceiling: its choice looks at the grades, so it takes no part in the fit; it is drawn where its
     win rate against the anchor puts it.
 
-    - `Enter` shows where the numbers of a row come from, `m` further columns, `s` all sentences
+    - `Enter` shows where the numbers of a row come from, `m` further columns, `s` all sentences;
+      `! 2: s` counts the warnings that there was no room for
     - `v` Elo under other choices, `t` each task, `b` which is better with what probability
     - `r` ranks that are left open, `i` what the result hangs on: tasks, pairs, time
     """
@@ -104,17 +105,23 @@ class FitPane(Pane):
         self.query_one(Curve).show(fit, session.ceilings, session.fit_version, moving=session.running)
 
     def _fill(self, fit: Any, width: int) -> None:
-        sets = pages(width)
+        sets = pages(width, fit)
         self.page %= len(sets)
         quantities = sets[self.page]
         head: Line = ((_("Fit"), "heading"), (f"  {basis_text(fit)}", "muted"))
         if self.session.running:
             head = ((_("Provisional fit"), "heading"), (f"  {basis_text(fit)}", "muted"))
-        self.query_one("#fit-basis", Lines).set_lines([head])
         rows = self.query_one("#fit", Rows)
         rows.set_columns([quantity.column for quantity in quantities])
         rows.set_rows(fit_rows(fit, quantities))
-        self.query_one("#sentence", Lines).set_lines(self._said(fit, width))
+        said = self._said(fit, width)
+        self.query_one("#sentence", Lines).set_lines(said)
+        hidden = sum(style == "warning" for _text, style in self._sentences(fit)) - sum(
+            line[0][1] == "warning" and line[0][0].startswith("!") for line in said
+        )
+        if hidden:
+            head += ((_("  ! {n}: s").format(n=hidden), "warning"),)
+        self.query_one("#fit-basis", Lines).set_lines([head])
 
     def _said(self, fit: Any, width: int) -> list[Line]:
         """The sentences that there is room for, each of them whole."""

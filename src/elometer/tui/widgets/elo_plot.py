@@ -60,6 +60,9 @@ def rich_colour(name: str) -> str:
     return name.removeprefix("ansi_")
 
 
+REFERENCE_DOTS = 60
+
+
 class EloPlot(PlotWidget):
     """The curve of a fit."""
 
@@ -113,10 +116,12 @@ class EloPlot(PlotWidget):
         self.set_ylimits(min(lows) - room, max(highs) + room)
         start = points[0]
         slope = elo_per_doubling / math.log10(2)
-        self.plot(
-            [xs[0], right + pad],
-            [start.elo, start.elo + slope * (right + pad - xs[0])],
-            line_style=colours["row-muted"],
+        # Dots, as a line would look like the curve where there are no colours.
+        steps = [(right + pad - xs[0]) * dot / REFERENCE_DOTS for dot in range(REFERENCE_DOTS + 1)]
+        self.scatter(
+            [xs[0] + step for step in steps],
+            [start.elo + slope * step for step in steps],
+            marker_style=colours["row-muted"],
             hires_mode=HiResMode.BRAILLE,
         )
         self.plot(
