@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 from simulated import games, ladder, record_set
 
 from elometer.rating.fit import FitOptions, FitResult, TokenUse, csv_text, fit, fit_json, text_table
-from elometer.rating.records import read_records
+from elometer.rating.records import RecordSet, read_records
 from elometer.rating.table import table_from_csv, table_text
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "founding"
@@ -161,3 +163,18 @@ def test_every_cell_of_the_csv_is_a_name_a_number_or_empty() -> None:
     for row in rows:
         for name, value in row.items():
             assert name in words or value == "" or float(value) == float(value), (name, value)
+
+
+def test_what_would_resolve_the_rest_is_printed() -> None:
+    """T ((t + z) se / gap)² tasks, with t of T − 1 degrees at 97.5 % and z at 80 %, as scipy has them."""
+    rng = np.random.default_rng(4)
+    made = fit(record_set(games(rng, 0.1 * np.arange(2) + 0.5 * rng.standard_normal((15, 2)), 4)))
+    row = made.row("sample_2")
+    assert not row.resolved
+    reach = stats.t.ppf(0.975, 14) + stats.norm.ppf(0.8)
+    needed = math.ceil(15 * (reach * row.se / row.theta) ** 2)
+    least = f"{reach * row.se * 400 / math.log(10):.0f}"
+    text = text_table(made, width=200)
+    said = f"in tasks: sample_2 {needed:,}. These tasks find steps of {least} Elo (80 %)."
+    assert said in text
+    assert "To resolve" not in text_table(fit(RecordSet.from_pairs([("sample_1", "sample_2")] * 5)))

@@ -132,6 +132,10 @@ def _task_tokens(result: FitResult, tasks: int, size: int) -> Floats:
     return result.tokens.mean
 
 
+# The same function under a name that the package can export beside its module `details`.
+fit_details = details
+
+
 def details_json(views: Details) -> dict[str, Any]:
     """The views as JSON has them."""
     return asdict(views)

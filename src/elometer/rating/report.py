@@ -251,7 +251,7 @@ def text_table(result: FitResult, *, width: int = 80) -> str:
         del columns[last]
         cells = _cells(columns, result)
     lines = _aligned(cells)
-    notes = [_head(result), *_legend(result, columns), *_terms(result), *result.returns]
+    notes = [_head(result), *_legend(result, columns), *_terms(result), *result.returns, *_power(result)]
     notes.extend(f"! {each.message}" for each in result.warnings)
     wrapped = [
         line
@@ -334,6 +334,23 @@ def _terms(result: FitResult) -> list[str]:
             _("/1k run without input read from a cache: {values}.").format(values=", ".join(uncached))
         )
     return said
+
+
+def _power(result: FitResult) -> list[str]:
+    """What would resolve the rest: tasks at the differences seen, and the step that these tasks find."""
+    open_ = [row for row in result.strategies if row.delta_bounded and not row.resolved and row.tasks_needed]
+    found = [row.detectable_delta_elo for row in result.strategies if row.detectable_delta_elo is not None]
+    if not open_ or not found:
+        return []
+    low, high = _integer(min(found)), _integer(max(found))
+    return [
+        _(
+            "To resolve ΔElo as seen takes, in tasks: {needed}. These tasks find steps of {least} Elo (80 %)."
+        ).format(
+            needed=", ".join(f"{row.strategy} {_integer(row.tasks_needed)}" for row in open_),
+            least=low if low == high else _("{low} to {high}").format(low=low, high=high),
+        )
+    ]
 
 
 def _weights(design: Design) -> str:
