@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from simulated import PER_LOGIT, games, ladder, marginal_target, record_set, scored_tasks
 
-from elometer.rating.estimators import bradley_terry
-from elometer.rating.fit import fit
+from elometer.rating.estimators import bradley_terry, position
+from elometer.rating.fit import FitOptions, fit
+from elometer.rating.records import RecordSet
 from elometer.rating.tokens import TokenUse
 
 pytestmark = pytest.mark.slow
@@ -117,3 +120,37 @@ def test_marginal_interval_covers_its_level(tasks: int) -> None:
 def _abilities(hard: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     rung = np.arange(5)
     return rung * (0.3 - 0.1 * hard)[:, None] + 0.4 * rng.standard_normal((len(hard), 5))
+
+
+def ordered_set(rng: np.random.Generator, theta: np.ndarray, first: float, each: int) -> RecordSet:
+    """`each` games of every ordered pair in every task, being shown first worth `first` logits."""
+    tasks, size = theta.shape
+    one, two = (side.ravel() for side in np.where(~np.eye(size, dtype=bool)))
+    chance = 1 / (1 + np.exp(theta[:, two] - theta[:, one] - first))
+    won = rng.binomial(each, chance).ravel().astype(float)
+    task = np.repeat(np.arange(tasks), len(one))
+    nothing = np.zeros(len(task))
+    return RecordSet(
+        None, ladder(size), tuple(f"task-{t}" for t in range(tasks)), np.arange(tasks),
+        np.ones(tasks, dtype=int), np.arange(tasks), task, np.tile(one, tasks), np.tile(two, tasks),
+        won, each - won, nothing, np.full(len(task), each), nothing.astype(int), ordered=True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("tasks", [5, 10, 30])
+@pytest.mark.parametrize("spread", [0.0, 0.7])
+def test_intervals_with_a_position_term_cover_their_level(tasks: int, spread: float) -> None:
+    base, first = GAP * np.arange(4), 0.5
+    many = base + spread * np.random.default_rng(99).standard_normal((100_000, 4))
+    expected = np.zeros((4, 4))
+    for i, j in itertools.permutations(range(4), 2):
+        expected[i, j] = (1 / (1 + np.exp(many[:, j] - many[:, i] - first))).mean() * 1000
+    played = 1000.0 * (1 - np.eye(4))
+    truth = PER_LOGIT * np.diff(position.fit_position(expected, played, penalised=False).theta[0, :4])
+    rng = np.random.default_rng([11, tasks, int(10 * spread)])
+    hits = []
+    for _ in range(400):
+        theta = base + spread * rng.standard_normal((tasks, 4))
+        rows = fit(ordered_set(rng, theta, first, 3), None, FitOptions(position=True)).strategies[1:]
+        hits.extend(row.delta_lo <= d <= row.delta_hi for row, d in zip(rows, truth, strict=True))
+    assert 0.93 <= share(hits) <= 0.97, share(hits)
