@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
-from simulated import PER_LOGIT, games, record_set
+from simulated import PER_LOGIT, games, record_set, scored_tasks
 
 from elometer.rating.bootstrap import drawn, task_bootstrap
 from elometer.rating.comparisons import difference, pair_errors, probability_better, rank_ranges
@@ -165,16 +165,32 @@ def test_errors_with_a_position_term_agree_with_the_jackknife_over_tasks(runs: i
     assert not {"no_spread", "this_task_only"} & {each.code for each in result.warnings}
     errors, degrees = pair_errors(result.estimate)
     assert (degrees[~np.eye(3, dtype=bool)] == 39).all()
-    left_out = np.stack(
-        [
-            [row.theta for row in fit(records.restricted(records.block_task != t), None, options).strategies]
-            for t in range(40)
-        ]
-    )
+    without = [fit(records.restricted(records.block_task != t), None, options) for t in range(40)]
+    left_out = np.array([[row.theta for row in each.strategies] for each in without])
+    terms = np.array([each.position[0] for each in without])
+    jackknife = np.sqrt(39 / 40 * ((terms - terms.mean()) ** 2).sum())
+    assert result.position[1] == pytest.approx(jackknife, rel=0.04)
     for s in (1, 2):
         gap = left_out[:, s] - left_out[:, s - 1]
         jackknife = np.sqrt(39 / 40 * ((gap - gap.mean()) ** 2).sum())
         assert errors[s - 1, s] == pytest.approx(jackknife, rel=0.04)
+
+
+def test_errors_under_davidson_agree_with_the_jackknife_over_tasks() -> None:
+    rng = np.random.default_rng(3)
+    chance = rng.beta(2, 2, (50, 1)) * np.array([[0.5, 0.7, 0.9]])
+    records, options = record_set(*scored_tasks(rng, chance, 8)), FitOptions(estimator="davidson")
+    result = fit(records, None, options)
+    errors, _degrees = pair_errors(result.estimate)
+    without = [fit(records.restricted(records.block_task != t), None, options) for t in range(50)]
+    theta = np.array([[row.theta for row in each.strategies] for each in without])
+    for found, error in (
+        (theta[:, 1] - theta[:, 0], errors[0, 1]),
+        (theta[:, 2] - theta[:, 1], errors[1, 2]),
+        (np.array([each.log_nu[0] for each in without]), result.log_nu[1]),
+    ):
+        jackknife = np.sqrt(49 / 50 * ((found - found.mean()) ** 2).sum())
+        assert error == pytest.approx(jackknife, rel=0.04)
 
 
 def test_leaving_a_task_out_is_a_fit_without_it() -> None:

@@ -86,13 +86,15 @@ def _closing(better: Booleans) -> Booleans:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Being shown first: its worth in logits with the model's error; who is shown first too often.
+    """Being shown first: its worth in logits with its error, clustered by task; who is shown first too often.
 
-    `uneven` (index, share of its comparisons in which it stood first).
+    `degrees` are those of Student's t, infinite where one task leaves the model's error. `uneven` (index,
+    share of its comparisons in which it stood first).
     """
 
     effect: float
     error: float
+    degrees: float
     uneven: tuple[tuple[int, float], ...]
 
 
@@ -105,16 +107,18 @@ def position_of(records: RecordSet, options: FitOptions) -> Position | None:
     met[records.first, records.second] = True
     if not (met & met.T).any():
         return None
-    oriented = replace(options, position=True, generalise="runs")
+    oriented = replace(options, position=True, generalise="tasks")
     try:
-        extra = fit_pooled(records, oriented, graph_of(records, oriented)).extra
+        estimate = fit_pooled(records, oriented, graph_of(records, oriented))
     except UsageError:
         return None  # the orders are explained by the strategies
+    extra = estimate.extra
     if extra is None:
         return None
+    degrees = estimate.clusters - 1.0 if estimate.clustered else math.inf
     stood = sums(records.first, records.records.astype(np.float64), size)
     count = records.records_of.astype(np.float64)
     share = stood / np.maximum(count, 1.0)
     off = np.abs(share - 0.5)
     uneven = np.flatnonzero((off > UNEVEN) & (2.0 * off * np.sqrt(count) > UNEVEN_ERRORS))
-    return Position(extra[1], extra[2], tuple((s, float(share[s])) for s in uneven.tolist()))
+    return Position(extra[1], extra[2], degrees, tuple((s, float(share[s])) for s in uneven.tolist()))

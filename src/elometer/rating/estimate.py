@@ -34,7 +34,7 @@ class Estimate:
     centred; `present` (C, K): whether it holds a comparison of the strategy; `stratum` (C): the task inside
     which it is centred, all zero where tasks are the clusters. `model_covariance` (K, K): the model's
     (Fisher). `scores` (K, K): task-weighted scores, a tie half a win. `extra`: log ν, or the position term,
-    with its standard error under the model.
+    with its standard error, clustered as those of differences are.
     """
 
     theta: Floats

@@ -9,7 +9,7 @@ import numpy as np
 
 from elometer.core.errors import UsageError
 from elometer.core.text import gettext as _
-from elometer.rating.estimate import Booleans, Estimate, centred
+from elometer.rating.estimate import NO_SPREAD, Booleans, Estimate, centred
 from elometer.rating.estimators import bradley_terry, davidson, position
 from elometer.rating.estimators.newton import Maximum
 from elometer.rating.graph import WinGraph, win_graph
@@ -227,7 +227,9 @@ def _fit_davidson(cells: Cells, size: int, options: FitOptions, graph: WinGraph)
     per_tie = sums(cells.cluster, cells.ties - cells.games * tie, len(cells.stratum))
     influence = per_strategy @ spread[:size, :size] + np.outer(per_tie, spread[size, :size])
     influence = centred(influence, cells.present(size), cells.stratum)
-    extra = ("log_nu", float(parameters[-1]), float(np.sqrt(spread[size, size])))
+    along = per_strategy @ spread[:size, size] + per_tie * spread[size, size]
+    error = _term_error(cells, along, cells.present(size), float(np.sqrt(spread[size, size])))
+    extra = ("log_nu", float(parameters[-1]), error)
     return _estimate(cells, size, found, influence, spread, graph, extra)
 
 
@@ -243,8 +245,25 @@ def _fit_position(cells: Cells, size: int, options: FitOptions, graph: WinGraph)
     per_position = sums(cells.cluster, residual, len(cells.stratum))
     influence = per_strategy @ spread[:size, :size] + np.outer(per_position, spread[size, :size])
     influence = centred(influence, cells.present(size), cells.stratum)
-    extra = ("position", float(parameters[-1]), float(np.sqrt(spread[size, size])))
+    along = per_strategy @ spread[:size, size] + per_position * spread[size, size]
+    error = _term_error(cells, along, cells.present(size), float(np.sqrt(spread[size, size])))
+    extra = ("position", float(parameters[-1]), error)
     return _estimate(cells, size, found, influence, spread, graph, extra)
+
+
+def _term_error(cells: Cells, along: Floats, present: Booleans, model: float) -> float:
+    """The standard error of a further parameter from what each cluster adds to it (C), as of a difference.
+
+    The model's where clusters show no spread: one task, or one run of each.
+    """
+    used = np.asarray(present.any(axis=1))
+    count = np.bincount(cells.stratum[used])
+    if int(used.sum()) <= int((count > 0).sum()):
+        return model
+    each = centred(along[:, None], present, cells.stratum)[:, 0]
+    factor = np.where(count > 1, count / np.maximum(count - 1, 1), 1.0)
+    error = float(np.sqrt((each[used] ** 2 * factor[cells.stratum[used]]).sum()))
+    return error if error > NO_SPREAD * model else model
 
 
 def _require_both_orders(games: Floats) -> None:

@@ -285,13 +285,6 @@ def _aligned(cells: list[list[str]]) -> list[str]:
 
 
 def _head(result: FitResult) -> str:
-    basis = {
-        "tasks": _("clustered by task"),
-        "runs": _("over further runs of these tasks"),
-        "model": _("of the model, this task only"),
-    }[result.interval_basis]
-    if result.interval_basis == "model" and result.options.generalise == "runs":
-        basis = _("of the model, one run a task")
     return _(
         "{estimator}, ties {ties}, {aggregation}; {comparisons} comparisons in {tasks}, {share} "
         "ties; {level:g} % intervals {basis}; {anchor} = {base}."
@@ -303,10 +296,21 @@ def _head(result: FitResult) -> str:
         tasks=ngettext("{n} task", "{n} tasks", result.tasks).format(n=result.tasks),
         share=percent(result.tie_rate),
         level=round(100 * result.level, 6),
-        basis=basis,
+        basis=_basis(result),
         anchor=result.anchor,
         base=f"{result.elo_base:g}" if result.unit == "elo" else "0",
     )
+
+
+def _basis(result: FitResult) -> str:
+    """What standard errors rest on, in words."""
+    if result.interval_basis == "model" and result.options.generalise == "runs":
+        return _("of the model, one run a task")
+    return {
+        "tasks": _("clustered by task"),
+        "runs": _("over further runs of these tasks"),
+        "model": _("of the model, this task only"),
+    }[result.interval_basis]
 
 
 def _terms(result: FitResult) -> list[str]:
@@ -315,9 +319,9 @@ def _terms(result: FitResult) -> list[str]:
     if result.position is not None:
         value, error = (result.options.per_logit * number for number in result.position)
         said.append(
-            _(
-                "Being shown first is worth {value:+.1f} Elo (standard error {error:.1f}, of the model)."
-            ).format(value=value, error=error)
+            _("Being shown first is worth {value:+.1f} Elo (standard error {error:.1f}, {basis}).").format(
+                value=value, error=error, basis=_basis(result)
+            )
         )
     if result.log_nu is not None:
         chance = 1.0 / (1.0 + 2.0 * math.exp(-result.log_nu[0]))

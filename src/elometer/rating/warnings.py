@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from elometer.core.natural import natural_key
 from elometer.core.text import gettext as _
 from elometer.core.text import ngettext, percent
@@ -253,7 +251,7 @@ def _consistency(result: FitResult) -> list[FitWarning]:
     if position is None:
         return found
     worth, error = (result.options.per_logit * value for value in (position.effect, position.error))
-    if abs(worth) > two_sided(result.options.level, np.inf) * error:
+    if abs(worth) > two_sided(result.options.level, position.degrees) * error:
         message = _("Being shown first is worth {worth:+.0f} Elo (SE {error:.0f}): fit with --position.")
         found.append(FitWarning("position_effect", message.format(worth=worth, error=error)))
     if position.uneven:
