@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -72,6 +73,25 @@ def test_bounds_are_the_fits_with_excluded_ones_won_and_lost() -> None:
     words = " ".join(account.lines({"sample_1": 1000.0, "sample_4": 1000.0}))
     assert "sample_4 6 of 40 (infra_error 6)" in words
     assert "p = 0.0255" in words
+
+
+def test_each_strategy_has_its_own_worst_case() -> None:
+    """sample_1 and sample_4 each lost ten of forty blocks to errors, and tied wherever both answered.
+
+    For sample_4 the worst is that its ten lost while sample_1's ten won: 20 ties and 20 losses, odds 10 to 30.
+    """
+    found = [outcome(block, name, 1.0) for block in range(40) for name in NAMES]
+    for block in range(10):
+        found[2 * block] = outcome(block, "sample_1", None, "infra_error")
+        found[2 * block + 21] = outcome(block + 10, "sample_4", None, "infra_error")
+    account = exclusions(found, NAMES, FitOptions(anchor="sample_1", experiment_id="e"))
+    expected = 400 * math.log10(3)  # 190.8; the penalty draws a little towards the anchor
+    won, lost = account.if_won["sample_4"], account.if_lost["sample_4"]
+    assert won is not None
+    assert lost is not None
+    assert won - 1000 == pytest.approx(expected, rel=0.04)
+    assert lost - 1000 == pytest.approx(-expected, rel=0.04)
+    assert account.if_won["sample_1"] == account.if_lost["sample_1"] == 1000  # the anchor
 
 
 def test_what_a_stop_left_undone_is_no_error() -> None:

@@ -19,7 +19,6 @@ from elometer.core.natural import natural_key
 from elometer.core.text import gettext as _
 from elometer.rating.fit import elo_ratings
 from elometer.rating.options import FitOptions
-from elometer.rating.records import RecordSet
 from elometer.runs.journal import Outcome
 from elometer.runs.pairing import Pairing
 
@@ -35,8 +34,9 @@ class Exclusions:
 
     `errors` and `unfinished` count blocks by strategy and outcome, `blocks` all blocks of a strategy. `p` is
     the probability of error rates at least so different if errors struck all strategies alike (`test` names
-    how it was found), None without errors. `if_won` and `if_lost` are Elo by strategy with every excluded
-    answer set to the best or the worst of its block; empty where nothing was excluded or no fit exists.
+    how it was found), None without errors. `if_won` and `if_lost` are Elo by strategy in the best and the
+    worst case for it: its own excluded answers set to the best of their blocks and all others' to the worst,
+    and the other way round; empty where nothing was excluded or no fit exists.
     """
 
     errors: dict[str, dict[str, int]]
@@ -103,9 +103,9 @@ class Exclusions:
         ]
         if bounds:
             said.append(
-                _("Elo, and what it were if all excluded had lost or won: {list}.").format(
-                    list=", ".join(bounds)
-                )
+                _(
+                    "Elo, and what it were if its excluded had lost and the others' won, or the reverse: {list}."
+                ).format(list=", ".join(bounds))
             )
         return said
 
@@ -144,20 +144,35 @@ def exclusions(
         blocks={name: blocks[name] for name in ordered},
         test=test,
         p=p,
-        if_won=_elo_with(kept, math.inf, options, pairing) if left_out else {},
-        if_lost=_elo_with(kept, -math.inf, options, pairing) if left_out else {},
+        if_won=_elo_if(kept, ordered, math.inf, options, pairing) if left_out else {},
+        if_lost=_elo_if(kept, ordered, -math.inf, options, pairing) if left_out else {},
     )
 
 
-def _elo_with(
-    outcomes: Sequence[Outcome], score: float, options: FitOptions, pairing: Pairing
+def _elo_if(
+    outcomes: Sequence[Outcome],
+    names: Sequence[str],
+    score: float,
+    options: FitOptions,
+    pairing: Pairing,
 ) -> dict[str, float | None]:
-    """Elo with every excluded answer scored so; two of them that meet tie."""
-    filled = [one if one.counted else replace(one, outcome="ok", score=score) for one in outcomes]
-    try:
-        return elo_ratings(RecordSet.from_records(pairing.records(filled)), options)
-    except UsageError:
-        return {}
+    """Elo of each strategy with its own excluded answers scored so, and everybody else's the opposite way.
+
+    All of them at once would be no bound: where the anchor's excluded answers win too, they take Elo away.
+    """
+    found = {}
+    for name in names:
+        filled = [
+            one
+            if one.counted
+            else replace(one, outcome="ok", score=score if one.strategy == name else -score)
+            for one in outcomes
+        ]
+        try:
+            found[name] = elo_ratings(pairing.counts(filled), options).get(name)
+        except UsageError:
+            return {}
+    return found
 
 
 def rates_differ(failed: Sequence[int], tried: Sequence[int]) -> tuple[str, float | None]:

@@ -16,8 +16,8 @@ from typing import Literal
 from msgspec.structs import replace
 
 from elometer.core.natural import natural_key
-from elometer.rating.pairs import BlockScores, pair_across_runs, pair_blocks
-from elometer.rating.records import PairRecord
+from elometer.rating.pairs import BlockScores, count_blocks, pair_across_runs, pair_blocks
+from elometer.rating.records import PairRecord, RecordSet
 from elometer.runs.journal import Outcome
 from elometer.runs.pool import shares_of
 from elometer.runs.sharing import margins_decide, shared_calls
@@ -69,6 +69,17 @@ class Pairing:
         if self.plan == "pool":
             return self._pooled(ordered)
         return self._nested(blocks, {one.task for one in ordered if one.graded == "score"})
+
+    def counts(self, outcomes: Iterable[Outcome]) -> RecordSet:
+        """What the records come to. Raises UsageError where they compare no two strategies."""
+        if self.plan != "independent":
+            return RecordSet.from_records(self.records(outcomes))
+        blocks: Blocks = {}
+        names = {one.name for one in self.strategies}
+        for outcome in outcomes:
+            if outcome.strategy in names:
+                score_block(blocks, outcome)
+        return count_blocks(self.experiment_id, blocks.values(), tie_epsilon=self.tie_epsilon)
 
     def _pooled(self, ordered: Sequence[Outcome]) -> list[PairRecord]:
         """Shares of redraws won; an outcome that was filled in by assumption wins or loses all of them."""
