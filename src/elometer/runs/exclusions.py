@@ -103,9 +103,9 @@ class Exclusions:
         ]
         if bounds:
             said.append(
-                _(
-                    "Elo, and what it were if its excluded had lost and the others' won, or the reverse: {list}."
-                ).format(list=", ".join(bounds))
+                _("Elo [if every excluded answer spoke against it, for it]: {list}.").format(
+                    list=", ".join(bounds)
+                )
             )
         return said
 
