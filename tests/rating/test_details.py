@@ -51,7 +51,16 @@ def test_views_are_strict_json_and_readable() -> None:
     views = details(result)
     assert json.loads(json.dumps(details_json(views), allow_nan=False))
     text = details_text(result, views)
-    for words in ("ties dropped", "P(row better than column)", "Tasks that move", "second half"):
+    assert len(views.without_one) == 2
+    for each in views.without_one:
+        assert each.low <= each.delta <= each.high
+    for words in (
+        "any one task left out",
+        "ties dropped",
+        "P(row better than column)",
+        "Tasks that move",
+        "second half",
+    ):
         assert words in text
     assert views.better[2][0] > 0.9
     assert views.ranks[2][0] == 1

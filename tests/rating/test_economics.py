@@ -12,7 +12,6 @@ from elometer.rating.economics import (
     best_of_n_doubling,
     comparisons_needed,
     detectable_before,
-    upper_hull,
 )
 from elometer.rating.fit import FitOptions, FitResult, TokenUse, fit
 from elometer.rating.pairs import BlockScores, pair_blocks
@@ -231,13 +230,6 @@ def test_power_of_a_measured_difference() -> None:
 def test_detectable_before_a_run() -> None:
     """4 · 173.72 Elo per unit of score, (1.96 + 0.8416) standard errors of a paired score."""
     assert detectable_before(290) == pytest.approx(694.87 * 2.80159 * 0.35 / math.sqrt(290), rel=1e-4)
-
-
-def test_upper_hull_leaves_out_the_dominated() -> None:
-    cost = np.array([1.0, 2, 4, 8, 3])
-    value = np.array([0.0, 100, 120, 130, 90])
-    assert upper_hull(cost, value).tolist() == [True, True, True, True, False]
-    assert upper_hull(np.array([1.0, 2, 3]), np.array([0.0, 1, 10])).tolist() == [True, False, True]
 
 
 def test_controls_and_ceilings_are_no_rungs() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import special
 from simulated import PER_LOGIT, games, record_set, scored_tasks
 
+from elometer.rating import influence
 from elometer.rating.bootstrap import drawn, task_bootstrap
 from elometer.rating.comparisons import difference, pair_errors, probability_better, rank_ranges
 from elometer.rating.fit import FitOptions, fit
@@ -200,6 +201,13 @@ def test_leaving_a_task_out_is_a_fit_without_it() -> None:
         rest = fit(records.restricted(np.arange(12) != t), None, MLE)
         expected = [row.delta_elo for row in rest.strategies[1:]]
         np.testing.assert_allclose(left_out[t].delta[1:], expected, atol=1e-3)
+
+
+def test_leaving_tasks_out_in_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = heterogeneous(11, 3, 6)
+    whole = [each.delta for each in leave_one_task_out(records)]
+    monkeypatch.setattr(influence, "TASKS_AT_ONCE", 3)
+    np.testing.assert_array_equal(whole, [each.delta for each in leave_one_task_out(records)])
 
 
 def test_bootstrap_is_seeded_and_finite_where_a_strategy_hardly_wins() -> None:

@@ -18,8 +18,10 @@ from elometer.rating.influence import (
     PairResidual,
     TaskShare,
     Variant,
+    WithoutOne,
     halves_in_time,
     most_influential_tasks,
+    ranges_without_one,
     sensitivity,
     surprising_pairs,
 )
@@ -47,7 +49,8 @@ class Details:
 
     `better[i][j]` is how sure the data are that i is better than j (None where they do not bound it).
     `ranks` are the ranks that simultaneous intervals leave open. `influence` holds, for the first and the
-    last rung of the anchor's ladder, the tasks that move their difference the most.
+    last rung of the anchor's ladder, the tasks that move their difference the most; `without_one` how far
+    ΔElo moves when any one task is left out.
     """
 
     strategies: tuple[str, ...]
@@ -57,6 +60,7 @@ class Details:
     ranks: tuple[tuple[int | None, int | None], ...]
     influence: tuple[TaskShare, ...]
     pairs: tuple[PairResidual, ...]
+    without_one: tuple[WithoutOne, ...]
     halves: tuple[HalfDifference, ...]
 
 
@@ -72,6 +76,7 @@ def details(result: FitResult) -> Details:
         ranks=tuple((row.rank_lo, row.rank_hi) for row in result.strategies),
         influence=() if ends is None else tuple(most_influential_tasks(result, *ends, MOST_TASKS)),
         pairs=tuple(surprising_pairs(result)),
+        without_one=_without_one(result),
         halves=_halves(result),
     )
 
@@ -88,6 +93,13 @@ def _ends(result: FitResult) -> tuple[str, str] | None:
     if not bounded or bounded[-1] == result.anchor:
         return None
     return result.anchor, bounded[-1]
+
+
+def _without_one(result: FitResult) -> tuple[WithoutOne, ...]:
+    try:
+        return tuple(ranges_without_one(result))
+    except UsageError:
+        return ()  # fits other than pooled Bradley-Terry have no such refits
 
 
 def _halves(result: FitResult) -> tuple[HalfDifference, ...]:
@@ -150,9 +162,10 @@ def details_text(result: FitResult, views: Details, *, width: int = 80) -> str:
         [_("Ranks that the data leave open:"), *_aligned(names, [""], [[rank] for rank in ranks], width)],
         [
             _("P(row better than column):"),
-            *_aligned(names, names, [[_figure(p, 2) for p in row] for row in views.better], width),
+            *_aligned(names, names, [[_chance(p) for p in row] for row in views.better], width),
         ],
         _influence_lines(views),
+        _without_one_lines(views, width),
         _pair_lines(views, width),
         _drift_lines(views),
     ]
@@ -161,6 +174,19 @@ def details_text(result: FitResult, views: Details, *, width: int = 80) -> str:
 
 def _figure(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _chance(value: float | None) -> str:
+    """A probability; never a certainty that its digits do not bear."""
+    if value is None:
+        return "-"
+    if value >= 0.995:
+        return ">0.99"
+    return "<0.01" if value < 0.005 else f"{value:.2f}"
+
+
+def _signed(value: float) -> str:
+    return f"{value if abs(value) >= 0.05 else 0.0:+.1f}"
 
 
 def _aligned(
@@ -200,6 +226,29 @@ def _influence_lines(views: Details) -> list[str]:
             f"{to_left(name, width)}  {each.moves:+7.1f}  {each.share:4.0%}"
             for name, each in zip(names, views.influence, strict=True)
         ),
+    ]
+
+
+def _without_one_lines(views: Details, width: int) -> list[str]:
+    if not views.without_one:
+        return []
+    message = _("{strategy} {delta}: from {low} without {low_task} to {high} without {high_task}")
+    said = (
+        printable(
+            message.format(
+                strategy=each.strategy,
+                delta=_signed(each.delta),
+                low=_signed(each.low),
+                low_task=each.low_task,
+                high=_signed(each.high),
+                high_task=each.high_task,
+            )
+        )
+        for each in views.without_one
+    )
+    return [
+        _("ΔElo with any one task left out:"),
+        *(line for each in said for line in wrap(each, width, subsequent_indent="  ")),
     ]
 
 

@@ -11,7 +11,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from elometer.rating.estimate import Estimate, Interval, contrast
 from elometer.rating.records import Floats
@@ -219,22 +218,3 @@ def comparisons_needed(gap: float, elo_scale: float = 400.0) -> int:
     chance = 1.0 / (1.0 + math.exp(-theta))
     reach = NORMAL.inv_cdf(1.0 - SIZE / 2.0) + NORMAL.inv_cdf(POWER)
     return math.ceil(reach**2 / (chance * (1.0 - chance) * theta**2) - 1e-9)
-
-
-def upper_hull(cost: Floats, value: Floats) -> npt.NDArray[np.bool_]:
-    """Which points lie on the concave upper hull of value over cost; for drawing."""
-    order = np.lexsort((-value, cost))
-    hull: list[int] = []
-    for point in order.tolist():
-        if hull and value[point] <= value[hull[-1]]:
-            continue
-        while len(hull) >= 2 and _turns_up(cost, value, hull[-2], hull[-1], point):
-            hull.pop()
-        hull.append(point)
-    on = np.zeros(len(cost), dtype=bool)
-    on[hull] = True
-    return on
-
-
-def _turns_up(cost: Floats, value: Floats, a: int, b: int, c: int) -> bool:
-    return bool((value[b] - value[a]) * (cost[c] - cost[b]) <= (value[c] - value[b]) * (cost[b] - cost[a]))

@@ -14,7 +14,11 @@ from elometer.rating.fit import FitResult, fit
 from elometer.rating.options import FitOptions
 from elometer.rating.pooled import graph_of, weighted_cells
 from elometer.rating.records import Floats, RecordSet
+from elometer.rating.result import take_apart
+from elometer.rating.rows import predecessors
 from elometer.rating.student import t_tail
+
+TASKS_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +40,16 @@ def leave_one_task_out(records: RecordSet, options: FitOptions | None = None) ->
     size = len(records.strategies)
     graph = graph_of(records, options)
     counts = pair_sums(weighted_cells(records, options), size)
-    theta = refit(counts, 1.0 - np.eye(len(counts.games)), size, graph, penalised=options.penalised)
-    result = fit(records, None, options)
-    before = _before(result)
+    tasks = np.arange(len(counts.games))
+    theta = np.concatenate(
+        [
+            refit(
+                counts, (tasks != left[:, None]).astype(np.float64), size, graph, penalised=options.penalised
+            )
+            for left in np.array_split(tasks, max(1, len(tasks) // TASKS_AT_ONCE))
+        ]
+    )
+    before = predecessors(tuple(take_apart(name) for name in records.strategies))
     delta = np.full(theta.shape, np.nan)
     for s, b in enumerate(before):
         if b is not None:
@@ -46,11 +57,30 @@ def leave_one_task_out(records: RecordSet, options: FitOptions | None = None) ->
     return [LeftOut(name, delta[t]) for t, name in enumerate(records.tasks)]
 
 
-def _before(result: FitResult) -> list[int | None]:
-    names = [row.strategy for row in result.strategies]
-    return [
-        None if row.compared_with is None else names.index(row.compared_with) for row in result.strategies
-    ]
+@dataclass(frozen=True, slots=True)
+class WithoutOne:
+    """The least and the greatest ΔElo of a strategy to the row before it, each without one task."""
+
+    strategy: str
+    delta: float
+    low: float
+    low_task: str
+    high: float
+    high_task: str
+
+
+def ranges_without_one(result: FitResult) -> list[WithoutOne]:
+    """How far any one task moves each ΔElo that the data bound. Raises UsageError as leave_one_task_out."""
+    left_out = leave_one_task_out(result.records, result.options)
+    found = []
+    for s, row in enumerate(result.strategies):
+        if row.delta_elo is None or not row.delta_bounded or len(left_out) < 2:
+            continue
+        low = min(left_out, key=lambda each: each.delta[s])
+        high = max(left_out, key=lambda each: each.delta[s])
+        ends = float(low.delta[s]), low.task, float(high.delta[s]), high.task
+        found.append(WithoutOne(row.strategy, row.delta_elo, *ends))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

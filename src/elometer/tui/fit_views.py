@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from elometer.rating.result import FitResult
 
 NAME_CELLS = 24
+STRATEGY_CELLS = 10
 VALUE_CELLS = 9
 SURPRISING = 2.0  # standard errors
 
@@ -105,7 +106,31 @@ def rank_lines(fit: FitResult, width: int) -> list[str]:
 
 def influence_lines(fit: FitResult, width: int) -> list[str]:
     """The tasks and the pairs that the result hangs on, and whether it drifted with time."""
-    return [*_tasks_that_move(fit), "", *_surprising(fit), "", *_drift(fit)]
+    return [*_tasks_that_move(fit), "", *_without_one(fit), *_surprising(fit), "", *_drift(fit)]
+
+
+def _without_one(fit: FitResult) -> list[str]:
+    from elometer.core.errors import UsageError
+    from elometer.rating.influence import ranges_without_one
+
+    try:
+        found = ranges_without_one(fit)
+    except UsageError:
+        return []  # fits other than pooled Bradley-Terry have no such refits
+    if not found:
+        return []
+    line = _("{low} without {low_task} to {high} without {high_task}")
+    return [
+        _("ΔElo with any one task left out:"),
+        *(
+            f"  {fit_cells(each.strategy, STRATEGY_CELLS)} {signed(each.delta):>7}  "
+            + line.format(
+                low=signed(each.low), low_task=each.low_task, high=signed(each.high), high_task=each.high_task
+            )
+            for each in found
+        ),
+        "",
+    ]
 
 
 def _tasks_that_move(fit: FitResult) -> list[str]:
