@@ -154,3 +154,23 @@ def test_intervals_with_a_position_term_cover_their_level(tasks: int, spread: fl
         rows = fit(ordered_set(rng, theta, first, 3), None, FitOptions(position=True)).strategies[1:]
         hits.extend(row.delta_lo <= d <= row.delta_hi for row, d in zip(rows, truth, strict=True))
     assert 0.93 <= share(hits) <= 0.97, share(hits)
+
+
+@pytest.mark.parametrize("tasks", [5, 10, 30])
+def test_pairs_broken_from_rankings_are_covered(tasks: int) -> None:
+    """PlackettLuce #45: pairs of one ranking are not independent. Those of Luce's model are Bradley-Terry's.
+
+    θ plus a standard Gumbel number each, sorted, is a ranking by Luce's model (Yellott 1977).
+    """
+    base = GAP * np.arange(5)
+    rng = np.random.default_rng([45, tasks])
+    hits = []
+    for _ in range(REPEATS):
+        worth = base + rng.gumbel(size=(tasks, 5, 5))  # task, ranking, strategy
+        wins = (worth[..., :, None] > worth[..., None, :]).sum(axis=1).astype(float)
+        rows = fit(record_set(wins)).strategies[1:]
+        hits.extend(
+            row.delta_lo <= PER_LOGIT * GAP <= row.delta_hi for row in rows if row.delta_lo is not None
+        )
+    assert len(hits) > 0.98 * 4 * REPEATS
+    assert 0.93 <= share(hits) <= 0.97, share(hits)

@@ -276,6 +276,15 @@ def test_a_chain_of_thirty_is_solved_to_the_last_digit() -> None:
     np.testing.assert_allclose(-np.diff(found.theta[0]), math.log(5 / 3), atol=1e-8)
 
 
+def test_a_chain_of_eleven_thousand_elo_is_solved_too() -> None:
+    """9 to 1 per link; tabarena PR 500 and 501: MM stopped at its cap more than 1,000 Elo short."""
+    wins = 9.0 * np.diag(np.ones(29), 1) + 1.0 * np.diag(np.ones(29), -1)
+    found = bradley_terry.fit_maximum_likelihood(wins[None], islands(30))
+    assert found.converged.all()
+    span = (found.theta[0, 0] - found.theta[0, -1]) * 400 / math.log(10)
+    assert span == pytest.approx(29 * 400 * math.log10(9), abs=1e-4)  # 11,069
+
+
 def test_a_thousand_strategies() -> None:
     rng = np.random.default_rng(3)
     theta = rng.normal(0, 0.7, 1000)

@@ -281,3 +281,18 @@ def test_components_are_those_of_reachability(pairs: list[tuple[int, int]]) -> N
 def test_a_long_chain_of_wins_is_ordered() -> None:
     wins = np.diag(np.ones(499), 1)
     assert win_graph(wins).components == tuple((i,) for i in range(500))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40))
+def test_no_point_lies_outside_its_own_bar(games: list[tuple[int, int]]) -> None:
+    """ComparIA PR 470: a dot beside its interval, which resampled fits at −3800 Elo had dragged away."""
+    pairs = [(f"s{a}", f"s{b}") for a, b in games if a != b]
+    if len({name for pair in pairs for name in pair}) < 2:
+        return
+    for row in fit(from_pairs(pairs)).strategies:
+        for value, low, high in (
+            (row.elo, row.elo_lo, row.elo_hi),
+            (row.delta_elo, row.delta_lo, row.delta_hi),
+        ):
+            if low is not None and high is not None:
+                assert low <= value <= high
