@@ -208,10 +208,8 @@ def test_a_ceiling_stands_where_its_win_rate_puts_it_and_is_named() -> None:
 
 
 async def test_a_ceiling_is_drawn_hollow_beside_the_curve(
-    make_app: MakeApp, story_folder: Path, stand_ins: StandIns, monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, story_folder: Path, stand_ins: StandIns
 ) -> None:
-    # While a start moves the plot is drawn at most every few seconds; here it is drawn at once.
-    monkeypatch.setattr("elometer.tui.curve.PAUSE_S", 0.0)
     stand_ins.ceilings = (a_ceiling(0.9),)
     app = make_app(story_folder, "fit")
     async with app.run_test(size=(120, 36)) as pilot:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,9 +12,6 @@ from elometer.tui.fit_columns import ceiling_elo
 from elometer.tui.fits import is_claim
 from elometer.tui.widgets.lines import Line, Lines, Piece
 from elometer.tui.widgets.points import Point
-
-# A drawing is about 3 KB for the terminal: every few seconds is enough to watch whiskers narrow.
-PAUSE_S = 5.0
 
 
 class Curve(Container):
@@ -31,18 +27,14 @@ class Curve(Container):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._drawn: tuple[int, str] | None = None
-        self._next = 0.0
         self._latest: tuple[list[Point], list[Point], float] = ([], [], 0.0)
 
-    def show(self, fit: Any, ceilings: Sequence[Any], version: int, *, moving: bool = False) -> None:
-        """Draw a fit, unless it is drawn already; while fits keep coming, not every one of them."""
+    def show(self, fit: Any, ceilings: Sequence[Any], version: int) -> None:
+        """Draw a fit, unless it is drawn already: the same that the table beside it tells."""
         drawn = (version, self.app.theme)
         if fit is None or drawn == self._drawn or not self.display or not self.region.height:
             return
-        now = time.monotonic()
-        if moving and now < self._next:
-            return
-        self._drawn, self._next = drawn, now + PAUSE_S
+        self._drawn = drawn
         from elometer.rating.economics import best_of_n_doubling
         from elometer.tui.widgets.elo_plot import EloPlot
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from elometer.tui.app import ElometerApp
 
-FIT_PAUSE_S = 2.0
+# A fit that is drawn is about 3 KB for the terminal: every few seconds is enough to watch whiskers narrow.
+FIT_PAUSE_S = 4.0
 BESIDE_PAUSE_S = 15.0
 
 
@@ -47,7 +48,7 @@ class Refit:
         session, now = self._app.session, time.monotonic()
         if self._busy:
             return
-        if session.fit_is_due and now >= self._fit.after:
+        if session.fit_is_due and (now >= self._fit.after or session.state.ended):
             self._busy = True
             self._app.run_worker(self._make_fit(), group="fit")
         elif session.beside_is_due and (now >= self._beside.after or session.state.ended):

@@ -102,7 +102,7 @@ class FitPane(Pane):
         if shown != self._shown:
             self._shown = shown
             self._fill(fit, width)
-        self.query_one(Curve).show(fit, session.ceilings, session.fit_version, moving=session.running)
+        self.query_one(Curve).show(fit, session.ceilings, session.fit_version)
 
     def _fill(self, fit: Any, width: int) -> None:
         sets = pages(width, fit)

@@ -135,7 +135,7 @@ class RunPane(Pane):
         self.query_one("#beside", Lines).set_lines(
             [*exclusion_lines(session.beside, width), *growth_lines(session.state)]
         )
-        self.query_one(Curve).show(session.fit, session.ceilings, session.fit_version, moving=session.running)
+        self.query_one(Curve).show(session.fit, session.ceilings, session.fit_version)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         session = self.own_app.session
