@@ -9,17 +9,19 @@ import os
 import random
 import signal
 import sqlite3
+import threading
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elometer.boundary.account import KeyAccount, day_of
-from elometer.boundary.book import AccountBook, Limits, Standing, birth, file_system
-from elometer.core.errors import BudgetStop
+from elometer.boundary.book import AccountBook, Grant, Limits, Standing, birth, file_system
+from elometer.core.errors import BudgetStop, UsageError
 
 KEY = "k-fp-0001"
 DAY = "2026-11-29"
@@ -331,6 +333,70 @@ async def test_the_owner_of_a_dead_lease_books_what_was_in_flight_itself(
     await key.open(spent_by_ledgers=90)
     assert key.spent == spent
     await key.close()
+
+
+async def test_a_contact_that_was_cancelled_books_what_was_used_once(
+    book: AccountBook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = account(book, budget=1000, permits=4)
+    await key.open()
+    await key.reserve(100)
+    key.settle(100, 70)
+    begun, go_on = threading.Event(), threading.Event()
+    renew = book.renew
+
+    def slow(*arguments: Any) -> Grant:
+        begun.set()
+        go_on.wait(10)
+        return renew(*arguments)
+
+    monkeypatch.setattr(book, "renew", slow)
+    contact = asyncio.create_task(key.renew())
+    await asyncio.to_thread(begun.wait, 10)
+    contact.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await contact
+    closing = asyncio.create_task(key.close())
+    await asyncio.sleep(0)
+    go_on.set()
+    await closing
+    assert book.spent(KEY, DAY) == 70
+
+
+def test_a_book_of_the_layout_before_keeps_its_leases(tmp_path: Path) -> None:
+    # As elometer 0.1 of 2026-11-29 made it; its process runs on beside the new one.
+    path = tmp_path / "accounts.sqlite3"
+    with contextlib.closing(sqlite3.connect(path)) as old:
+        old.execute(
+            "CREATE TABLE lease (id INTEGER PRIMARY KEY AUTOINCREMENT, key_fp TEXT NOT NULL, day TEXT NOT NULL,"
+            " host TEXT NOT NULL, pid INTEGER NOT NULL, born TEXT NOT NULL, renewed REAL NOT NULL,"
+            " tokens INTEGER NOT NULL DEFAULT 0, reserved INTEGER NOT NULL DEFAULT 0, permits INTEGER NOT NULL"
+            " DEFAULT 0, wanted INTEGER NOT NULL DEFAULT 0, owner TEXT NOT NULL DEFAULT '')"
+        )
+        old.execute(
+            "INSERT INTO lease (key_fp, day, host, pid, born, renewed, tokens, reserved, permits, wanted)"
+            " VALUES (?, ?, ?, ?, ?, 0, 600, 500, 3, 3)",
+            (KEY, DAY, os.uname().nodename, os.getpid(), birth(os.getpid())),
+        )
+        old.execute("PRAGMA user_version = 2")
+        old.commit()
+    with contextlib.closing(AccountBook(path)) as book:
+        mine = book.open_lease(KEY, DAY, 0.0)
+        grant = book.renew(mine, KEY, DAY, Limits(1000, 4), Standing(needs=100, wants=4), 0.0)
+    assert (grant.held_elsewhere, grant.permits) == (600, 1)
+
+
+def test_a_book_of_a_newer_layout_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "accounts.sqlite3"
+    with contextlib.closing(sqlite3.connect(path)) as newer:
+        newer.execute("CREATE TABLE lease (id INTEGER PRIMARY KEY, other TEXT)")
+        newer.execute("PRAGMA user_version = 99")
+        newer.commit()
+    with pytest.raises(UsageError, match="newer"):
+        AccountBook(path)
+    with contextlib.closing(sqlite3.connect(path)) as newer:
+        assert newer.execute("PRAGMA user_version").fetchone() == (99,)
+        assert newer.execute("SELECT count(*) FROM lease").fetchone() == (0,)
 
 
 def test_a_book_of_an_older_layout_keeps_its_sums(tmp_path: Path) -> None:

@@ -94,7 +94,13 @@ class KeyAccount:
             )
 
     async def renew(self) -> None:
-        """Contact the book: book what was used, ask for what calls wait for."""
+        """Contact the book: book what was used, ask for what calls wait for.
+
+        A cancellation ends the waiting and not the contact: what the book has taken must not be told again.
+        """
+        await asyncio.shield(self._renew())
+
+    async def _renew(self) -> None:
         async with self._contact:
             if self._lease is None:
                 return

@@ -15,8 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elometer.core.atomic import make_private_folder
+from elometer.core.errors import UsageError
+from elometer.core.text import gettext as _
 
 LAYOUT = 3  # counts up where the table of leases changes
+LAYOUT_WITHOUT_MOST = 2
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS spent (
     key_fp TEXT NOT NULL, day TEXT NOT NULL, tokens INTEGER NOT NULL,
@@ -97,10 +100,24 @@ class AccountBook:
         self._bring_up_to_date()
 
     def _bring_up_to_date(self) -> None:
-        """Make the tables. Leases of an older layout go: they end with their process anyway; sums stay."""
+        """Make the tables.
+
+        Leases of the layout before stay, since a start of that version may run beside this one; those of
+        older ones go, as they would with their process. Sums stay. Raises UsageError for a newer layout.
+        """
         with self._transaction() as cursor:
             (found,) = cursor.execute("PRAGMA user_version").fetchone()
-            if found != LAYOUT:
+            if found > LAYOUT:
+                raise UsageError(
+                    _("The account book was written by a newer elometer."),
+                    evidence=_("{path}: layout {found}, known is {layout}").format(
+                        path=self.path, found=found, layout=LAYOUT
+                    ),
+                    fix=_("Update elometer here too."),
+                )
+            if found == LAYOUT_WITHOUT_MOST:
+                cursor.execute("ALTER TABLE lease ADD COLUMN most INTEGER")
+            elif found != LAYOUT:
                 cursor.execute("DROP TABLE IF EXISTS lease")
             for statement in SCHEMA.split(";"):
                 cursor.execute(statement)
