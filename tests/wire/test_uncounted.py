@@ -132,7 +132,10 @@ async def test_without_such_endpoints_it_is_estimated_and_they_are_asked_once() 
     assert paths.count("/apply-template") == 1 and "/tokenize" not in paths
 
 
-@pytest.mark.parametrize("reply", [Script(body=b"<html>"), said([1, 2]), said({"prompt": 3}), said({}, 500)])
+@pytest.mark.parametrize(
+    "reply",
+    [Script(body=b"<html>"), Script(body=b"[" * 100_000), said([1, 2]), said({"prompt": 3}), said({}, 500)],
+)
 async def test_an_endpoint_that_talks_nonsense_changes_nothing(reply: Script) -> None:
     (attempt,), _ = await asked(word_server(silent_stream("42"), apply_template=lambda _request: reply))
     assert (attempt.usage_source, attempt.tokenizer, attempt.status) == ("estimated", None, "ok")
@@ -144,6 +147,41 @@ async def test_an_endpoint_that_never_answers_is_waited_for_once(monkeypatch: py
     attempts, gateway = await asked(mute, 3)
     assert {one.usage_source for one in attempts} == {"estimated"}
     assert [request.path for request in gateway.requests].count("/apply-template") == 1
+
+
+async def test_who_waits_for_a_place_does_not_wait_for_an_endpoint_that_fell_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server_tokens, "ANSWER_S", 0.1)
+    monkeypatch.setattr(server_tokens, "AT_ONCE", 1)
+    seen = 0
+
+    def tokenize(request: Request) -> Script:
+        nonlocal seen
+        seen += 1
+        return said({"tokens": [1]}) if seen == 1 else Script(delay=30.0, body=b"")
+
+    recorder, words = Recorder(), word_server(silent_stream("42"), tokenize=tokenize)
+    async with loopback(decide=words) as gateway, recorder.client(gateway.root, **COUNTED) as client:
+        async with asyncio.timeout(10):
+            await asyncio.gather(*(recorder.send(client, call(f"c{number}")) for number in range(40)))
+    assert len(recorder.attempts) == 40
+    assert seen == 1 + server_tokens.FAILURES
+
+
+async def test_each_models_prompt_is_counted_by_its_own_tokenizer() -> None:
+    def tokenize(request: Request) -> Script:
+        return said({"tokens": [0] * (50 if "other" in request.body["content"] else 5)})
+
+    def template(request: Request) -> Script:
+        return said({"prompt": request.body["model"]})
+
+    recorder = Recorder()
+    words = word_server(silent_stream("42"), tokenize=tokenize, apply_template=template)
+    async with loopback(decide=words) as gateway, recorder.client(gateway.root, **COUNTED) as client:
+        await recorder.send(client, call("a"))
+        await recorder.send(client, call("b", model="other"))
+    assert [attempt.prompt_tokens for attempt, _text in recorder.attempts] == [5, 50]
 
 
 async def test_anthropic_counts_the_prompt_and_the_answer_stays_an_estimate() -> None:
@@ -324,6 +362,16 @@ async def test_the_users_tokenizer_goes_before_the_servers(tokenizer_json: Path)
     assert (attempt.usage_source, attempt.usage_flags) == ("local-tokenizer", ["template_not_counted"])
     assert attempt.tokenizer is not None and attempt.tokenizer.startswith("tokenizer.json@")
     assert [request.path for request in gateway.requests] == ["/v1/chat/completions"]
+
+
+async def test_a_tokenizer_without_a_count_loses_no_attempt_and_leaves_it_to_the_server() -> None:
+    def count(text: str) -> int:
+        raise Exception("Missing [UNK] token from the vocabulary")  # noqa: TRY002  # as the library does
+
+    options = {**COUNTED, "tokenizer": TokenizerFile("t", count)}
+    (attempt,), _ = await asked(word_server(silent_stream("it ", "is")), options=options)
+    assert (attempt.prompt_tokens, attempt.completion_tokens) == (4, 3)
+    assert (attempt.tokenizer, attempt.usage_flags) == ("server:/tokenize", [])
 
 
 async def test_counting_does_not_hold_up_the_loop() -> None:

@@ -23,6 +23,7 @@ from elometer.wire.classes import ERROR_CLASSES
 from elometer.wire.exchange import Exchange, Outcome, Timeouts
 from elometer.wire.failures import Failure, GatewayError, classify, failure_error
 from elometer.wire.protocols import protocol
+from elometer.wire.protocols.reply import NOT_JSON
 from elometer.wire.retry import RetryPolicy, decide
 from elometer.wire.server_tokens import ServerTokens
 from elometer.wire.tokenizer_file import TokenizerFile
@@ -323,7 +324,7 @@ def _wake(waiter: asyncio.Future[None], _done: object) -> None:
 def _model_list(body: bytes) -> list[dict[str, Any]] | None:
     try:
         document = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except NOT_JSON:
         return None
     listed = document.get("data", document.get("models")) if isinstance(document, dict) else document
     return [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else None

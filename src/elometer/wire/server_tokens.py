@@ -19,6 +19,7 @@ from elometer.core.attempt import Call
 from elometer.core.urls import endpoint, has_version
 from elometer.core.usage import token_count
 from elometer.wire.protocols import chat, messages
+from elometer.wire.protocols.reply import NOT_JSON
 from elometer.wire.transport import Headers, Transport
 
 LLAMA_CPP = "server:/tokenize"
@@ -52,17 +53,18 @@ class ServerTokens:
         self._failures: Counter[str] = Counter()
         self._there: set[str] = set()
         self._first = {name: asyncio.Lock() for name in self._urls}
-        self._prompts: dict[str, tuple[int, str]] = {}
+        self._prompts: dict[tuple[str, str], tuple[int, str]] = {}
         self._places = asyncio.Semaphore(AT_ONCE)
         self._settled: set[Any] = set()  # tasks whose slots were read
 
     async def prompt(self, call: Call, prompt_sha: str) -> tuple[int, str] | None:
         """Tokens of a call's prompt with everything that the chat template adds, and who counted."""
-        known = self._prompts.get(prompt_sha)
+        place = (call.model, prompt_sha)  # models of one gateway may have tokenizers of their own
+        known = self._prompts.get(place)
         if known is None:
             known = await self._count_prompt(call)
             if known is not None and len(self._prompts) < PROMPTS_KEPT:
-                self._prompts[prompt_sha] = known
+                self._prompts[place] = known
         return known
 
     async def _count_prompt(self, call: Call) -> tuple[int, str] | None:
@@ -129,26 +131,34 @@ class ServerTokens:
         self, name: str, protocol: str, body: dict[str, Any] | None, within_s: float | None = None
     ) -> Any:
         """The decoded reply of an endpoint; None where there is none or it cannot be used."""
-        if name in self._there:
-            return await self._request(name, protocol, body, within_s)
-        # One at a time until it answered: a server without it is not to be asked by all calls at once.
-        async with self._first[name]:
-            if self._failures[name] >= FAILURES:
-                return None
-            return await self._request(name, protocol, body, within_s)
+        if name not in self._there:
+            # One at a time until it answered: a server without it is not to be asked by all calls at once.
+            async with self._first[name]:
+                if name not in self._there:
+                    return await self._request(name, protocol, body, within_s)
+        return await self._request(name, protocol, body, within_s)
 
     async def _request(
+        self, name: str, protocol: str, body: dict[str, Any] | None, within_s: float | None
+    ) -> Any:
+        async with self._places:
+            # Only now: those who waited for their place must not each wait for one who fell silent meanwhile.
+            if self._failures[name] >= FAILURES:
+                return None
+            return await self._exchange(name, protocol, body, within_s)
+
+    async def _exchange(
         self, name: str, protocol: str, body: dict[str, Any] | None, within_s: float | None
     ) -> Any:
         url, headers = self._urls[name], self._headers(protocol)
         method, content = ("GET", b"") if body is None else ("POST", msgspec.json.encode(body))
         status, found = 0, None
         try:
-            async with self._places, asyncio.timeout(within_s or ANSWER_S):
+            async with asyncio.timeout(within_s or ANSWER_S):
                 response = await self._transport.send(method, url, headers, content)
                 try:
                     status = response.status_code
-                    with contextlib.suppress(msgspec.DecodeError):
+                    with contextlib.suppress(*NOT_JSON):
                         found = msgspec.json.decode(await _limited(response))
                 finally:
                     await response.aclose()

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from elometer.wire.protocols.reply import NOT_JSON
+
 KEPT_BYTES = 64 * 1024
 _REQUEST_ID = re.compile(r"\s*\(request id: [^)]*\)", re.IGNORECASE)
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
@@ -75,7 +77,7 @@ def read_signs(status: int | None, headers: Mapping[str, str], body: bytes, erro
 def _decode(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except (*NOT_JSON, UnicodeEncodeError):
         return None
 
 

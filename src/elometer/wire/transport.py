@@ -228,9 +228,8 @@ class Transport:
         if self._open_session is None:
             raise RuntimeError("the gateway client is used outside its context")
         loop = asyncio.get_running_loop()
-        reused = _REUSED.get(None)
-        if reused is None:
-            _REUSED.set(reused := [False])
+        # A list of this request's own: a task inherits that of the task which began it.
+        _REUSED.set(reused := [False])
         while True:
             reused[0] = False
             sent = loop.time()

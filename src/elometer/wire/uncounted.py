@@ -26,9 +26,9 @@ class Counting:
         """Count the prompt, and the answer where there is one, of an attempt whose numbers are estimates."""
         if await self._by_slot(call, outcome, attempt):
             return
-        if self._tokenizer is not None:
-            await asyncio.to_thread(_by_file, self._tokenizer, call, outcome.parsed, attempt)
-        else:
+        if self._tokenizer is None or not await asyncio.to_thread(
+            _by_file, self._tokenizer, call, outcome.parsed, attempt
+        ):
             await self._by_server(call, outcome, attempt)
 
     async def settle(self, call: Call, attempt: Attempt) -> None:
@@ -80,16 +80,21 @@ class Counting:
         attempt.usage_flags = flags
 
 
-def _by_file(tokenizer: TokenizerFile, call: Call, parsed: Parsed | None, attempt: Attempt) -> None:
+def _by_file(tokenizer: TokenizerFile, call: Call, parsed: Parsed | None, attempt: Attempt) -> bool:
+    """False where the tokenizer has no count for one of the texts."""
     texts = [message.content for message in call.messages]
-    prompt = sum(tokenizer.count(text) for text in (*texts, call.system or ""))
     answer, flags = attempt.completion_tokens, ["template_not_counted"]
-    if answer is not None and parsed is not None:
-        answer = tokenizer.count(_visible(parsed))
-        flags += _not_counted(parsed)
+    try:
+        prompt = sum(tokenizer.count(text) for text in (*texts, call.system or ""))
+        if answer is not None and parsed is not None:
+            answer = tokenizer.count(_visible(parsed))
+            flags += _not_counted(parsed)
+    except Exception:  # of a word that the vocabulary lacks, say; the library raises bare Exceptions
+        return False
     _enter(attempt, prompt, answer, tokenizer.name)
     attempt.usage_source = "local-tokenizer"
     attempt.usage_flags = [*attempt.usage_flags, *flags]
+    return True
 
 
 def _enter(attempt: Attempt, prompt: int, answer: int | None, name: str) -> None:

@@ -9,6 +9,7 @@ import msgspec
 
 from elometer.core.attempt import Call
 from elometer.wire.protocols.reply import (
+    NOT_JSON,
     Accumulator,
     BadBody,
     Parsed,
@@ -128,7 +129,7 @@ class Stream(Accumulator):
         if self.chunks and not name:
             try:
                 return self.take_text(_decode_plain(data).choices[0].delta.content)
-            except msgspec.DecodeError:
+            except NOT_JSON:
                 pass  # not plain, or not JSON at all
         chunk = decode_object(data)
         if name == "error" or chunk.get("error"):

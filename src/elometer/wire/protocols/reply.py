@@ -12,6 +12,8 @@ from elometer.core.errors import ElometerError
 from elometer.core.usage import StreamUsage
 
 decode_json = msgspec.json.Decoder().decode
+# What decoding raises: msgspec gives up on deep nesting by an error that is none of its own.
+NOT_JSON = (msgspec.DecodeError, RecursionError)
 
 FINISH_CLASSES: dict[str, tuple[str, ...]] = {
     "stop": ("stop", "end_turn", "stop_sequence", "completed", "eos"),
@@ -151,7 +153,7 @@ def decode_object(data: bytes) -> dict[str, Any]:
     """A JSON object. Raises BadBody for anything else."""
     try:
         value = decode_json(data)
-    except msgspec.DecodeError as error:
+    except NOT_JSON as error:
         raise BadBody("the body is not JSON", evidence=str(error)) from error
     if not isinstance(value, dict):
         raise BadBody("the body is not a JSON object", evidence=type(value).__name__)
