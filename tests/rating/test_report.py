@@ -146,6 +146,10 @@ def test_the_unbounded_have_no_price() -> None:
         assert row.marginal_per_1k_task_run is None
         assert row.elo_per_doubling is None
         assert row.elo_per_1k is None
+        assert (row.delta_elo, row.delta_lo, row.delta_bounded) == (None, None, False)
+        assert row.elo is not None  # finite by the penalty, and marked
+    rows = list(csv.DictReader(io.StringIO(csv_text(fit(records, use)))))
+    assert [row["delta_elo"] for row in rows] == ["", "0.0", "0.0", "", ""]
 
 
 def test_founding_table() -> None:

@@ -18,12 +18,14 @@ from tui_stand_ins import StandIns, made_up_fit
 
 from elometer.rating.fit import FitResult, TokenUse, fit
 from elometer.rating.reading import RecordReader
+from elometer.rating.records import RecordSet
 from elometer.runs.ceilings import Ceiling
 from elometer.runs.result import Derived
 from elometer.tui.curve import ceiling_points, curve_points, key_lines
-from elometer.tui.figures import with_minus
+from elometer.tui.figures import UNKNOWN, with_minus
 from elometer.tui.fit_columns import FOUNDING, MORE, ceiling_elo, fit_rows, pages, sentences
 from elometer.tui.fit_views import VIEWS, better_lines, rank_lines, sensitivity_lines
+from elometer.tui.provenance import source_lines
 from elometer.tui.screens.dialogs import TextDialog
 from elometer.tui.widgets.elo_plot import EloAxis
 from elometer.tui.widgets.lines import Lines
@@ -242,6 +244,17 @@ def test_a_second_token_axis_has_a_column_where_a_cache_was_used() -> None:
     assert "/run uncached" in titles
     no_cache = made_up_fit()
     assert "/run uncached" not in [column.column.title for page in pages(78, no_cache) for column in page]
+
+
+def test_what_only_the_penalty_keeps_finite_is_no_step() -> None:
+    """The founding records: sample_8 lost to the three before it and won nothing of them."""
+    pairs = [("1", "2"), ("2", "4"), ("4", "8"), ("8", "16"), ("2", "1"), ("4", "2")]
+    found = fit(RecordSet.from_pairs([(f"sample_{a}", f"sample_{b}") for a, b in pairs]))
+    rows = {row.key: row.cells for row in fit_rows(found, FOUNDING)}
+    assert (rows["sample_8"]["delta"], rows["sample_8"]["resolved"]) == (UNKNOWN, "* open")
+    told = "\n".join(source_lines(found, "sample_8", None, Path("/e")))
+    assert "* The penalty keeps this number finite" in told
+    assert "ΔElo to sample_4: the data do not bound it." in told
 
 
 async def test_one_minus_sign_on_one_screen(make_app: MakeApp, story_folder: Path) -> None:

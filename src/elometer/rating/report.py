@@ -208,7 +208,7 @@ def _marked_elo(row: StrategyFit) -> str:
 
 
 def _bounded_delta(row: StrategyFit) -> str:
-    return _signed(row.delta_elo if row.delta_bounded else None, 1)
+    return _signed(row.delta_elo, 1)
 
 
 def _resolved(row: StrategyFit) -> str:

@@ -97,7 +97,7 @@ def _row(parts: Parts, s: int, reach: float, ranks: tuple[int, int]) -> Strategy
             None if parts.uncached is None else _number(float(parts.uncached.per_task_run[s]))
         ),
         compared_with=None if before is None else names[before],
-        delta_elo=None if delta is None else _number(per_logit * delta.value),
+        delta_elo=_number(per_logit * delta.value) if delta is not None and _bounded(delta) else None,
         delta_bounded=_bounded(delta),
         delta_lo=None if delta is None else _times(delta.low, per_logit),
         delta_hi=None if delta is None else _times(delta.high, per_logit),

@@ -121,7 +121,12 @@ def _formula(fit: FitResult, row: StrategyFit) -> list[str]:
             elo=decimal(row.elo, 1),
         ),
     ]
+    if not row.identified:
+        lines.append(_("  * The penalty keeps this number finite, the data do not bound it."))
     if row.compared_with is None:
+        return lines
+    if not row.delta_bounded:
+        lines.append(_("  ΔElo to {name}: the data do not bound it.").format(name=row.compared_with))
         return lines
     before = fit.row(row.compared_with)
     lines.append(
