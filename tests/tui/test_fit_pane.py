@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 import pytest
+import tui_story
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -21,6 +23,7 @@ from elometer.rating.reading import RecordReader
 from elometer.rating.records import RecordSet
 from elometer.runs.ceilings import Ceiling
 from elometer.runs.result import Derived
+from elometer.tui import refit
 from elometer.tui.curve import ceiling_points, curve_points, key_lines
 from elometer.tui.figures import UNKNOWN, with_minus
 from elometer.tui.fit_columns import FOUNDING, MORE, ceiling_elo, fit_rows, pages, sentences
@@ -255,6 +258,37 @@ def test_what_only_the_penalty_keeps_finite_is_no_step() -> None:
     told = "\n".join(source_lines(found, "sample_8", None, Path("/e")))
     assert "* The penalty keeps this number finite" in told
     assert "ΔElo to sample_4: the data do not bound it." in told
+
+
+async def test_the_fit_follows_finished_blocks_in_a_thread(
+    make_app: MakeApp, story_folder: Path, stand_ins: StandIns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fit that is shown belongs to the blocks that are finished, and is not made where keys are read."""
+    monkeypatch.setattr(refit, "FIT_PAUSE_S", 0.0)
+    threads: list[int] = []
+    few, many = many_strategies(4), many_strategies(5)
+
+    def current_fit(folder: Path) -> FitResult:
+        threads.append(threading.get_ident())
+        return few if len(threads) == 1 else many
+
+    monkeypatch.setattr(stand_ins, "current_fit", current_fit)
+    app = make_app(story_folder, "fit")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await settle(pilot)
+        assert (len(threads), app.session.fit) == (1, few)  # no block, no fit
+        began = app.session.state.blocks_done
+        later = (moment for moment in tui_story.story() if 14 < moment.at <= 20)
+        tui_story.write_story(story_folder, later)
+        for _ in range(200):
+            await settle(pilot)
+            if app.session.fit is many:
+                break
+        assert app.session.state.blocks_done > began
+        assert app.session.fit is many
+        assert [row.key for row in app.screen.query_one("#fit", Rows).rows] == list(many.records.strategies)
+    assert threading.get_ident() not in threads
 
 
 async def test_one_minus_sign_on_one_screen(make_app: MakeApp, story_folder: Path) -> None:
