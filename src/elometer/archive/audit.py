@@ -16,7 +16,7 @@ from elometer.archive.keylike import key_like_strings
 from elometer.archive.manifest import MANIFEST, PACKED, REPORT, Manifest, entry_of, read_manifest
 from elometer.core.errors import ElometerError
 from elometer.core.text import gettext as _
-from elometer.ledger.expand import charged_totals
+from elometer.ledger.charged import token_sums
 from elometer.ledger.reader import Reading
 from elometer.ledger.totals import totals
 from elometer.ledger.verify import verify
@@ -95,7 +95,7 @@ def _ledger(place: ExperimentFolder, manifest: Manifest) -> Iterator[Finding]:
 
 
 def _sums(place: ExperimentFolder, manifest: Manifest) -> Iterator[Finding]:
-    booked = charged_totals(place.ledger)
+    booked = token_sums([place.ledger]).total
     for row in _table(place.table):
         said, sum_of_lines = row.get("total_tokens") or None, booked.get(row["strategy"])
         if said is not None and _number(said) != (sum_of_lines or 0):

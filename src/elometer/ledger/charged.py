@@ -100,25 +100,25 @@ class RunningCharges:
 
     def _add(self, line: Line, name: str, share: float = 1) -> None:
         tokens, failed = line.total(), line.status in FAILED
-        self._total[name] += int(tokens or 0) * share
+        self._total[name] += (tokens or 0) * share
         self._call_ids[name].add(next(self._unnamed) if line.call_id is None else line.call_id)
         if share != 1:
             self._share[name] = share
         if tokens is None:
             self._unknown[name] += not failed
         elif line.usage_source not in MEASURED:
-            self._estimated[name] += int(tokens) * share
+            self._estimated[name] += tokens * share
             if not failed:
                 self._local.add(name)
         if line.model is not None and not failed:
             self._models[name].add(line.model)
         if line.phase in (None, *CHARGED_PHASES) and line.task is not None and isinstance(line.run, int):
             where = (name, line.task, line.run)
-            spent = int(tokens_on(line, self._basis) or 0) * share
+            spent = (tokens_on(line, self._basis) or 0) * share
             self._charged[where] += spent
             self._answered[where] += 0 if failed else spent
             if line.cached_tokens and not failed and self._basis == "total":
-                self._cached[where] += min(int(line.cached_tokens) * share, spent)
+                self._cached[where] += min(line.cached_tokens * share, spent)
 
 
 def token_sums(paths: Sequence[Path], basis: Basis = "total") -> TokenSums:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
-from elometer.ledger.reader import Reading
+from typing import Any, TypeGuard
 
 Record = dict[str, Any]
 COUNTS = (
@@ -20,27 +17,29 @@ def uses(record: Record) -> Iterator[Record]:
 
     A call that strategies share as a whole stays its owner's line, spent; every other user gets a copy with
     `spent: false`. A draw from a pool is nobody's: it keeps its tokens under the null strategy, spent, and
-    every user gets a copy with its share of the tokens, so counts are no longer whole numbers there. A line
-    that nobody shares is given as it is.
+    every user gets a copy with its share of the tokens, so counts are no longer whole numbers there. None of
+    these names its users any more, so that whoever sums them counts no use twice. A line that nobody shares,
+    or whose `used_by` and `use_share` cannot be read, is given as it is.
     """
-    users, shares = record.get("used_by"), record.get("use_share")
-    if not isinstance(users, list) or record.get("strategy") is None:
+    owner, users, shares = record.get("strategy"), record.get("used_by"), record.get("use_share")
+    if owner is None or not _are(users, str) or not (shares is None or _are(shares, int | float)):
         yield record
-    elif not isinstance(shares, list):
+        return
+    single = {**record, "used_by": None, "use_share": None}
+    if shares is None:
         for name in users:
-            yield {**record, "strategy": name, "spent": name == record["strategy"]}
-    else:
-        yield {**record, "strategy": None, "spent": True}
-        for name, share in zip(users, shares, strict=False):
-            counts = {field: record[field] * share for field in COUNTS if record.get(field) is not None}
-            yield {**record, **counts, "strategy": name, "spent": False}
+            yield {**single, "strategy": name, "spent": name == owner}
+        return
+    yield {**single, "strategy": None, "spent": True}
+    known = {field: record[field] for field in COUNTS if isinstance(record.get(field), int | float)}
+    for name, share in zip(users, shares, strict=False):
+        yield {
+            **single,
+            **{field: count * share for field, count in known.items()},
+            "strategy": name,
+            "spent": False,
+        }
 
 
-def charged_totals(path: Path) -> dict[str, int]:
-    """The founding sum over the uses of a ledger's lines, by strategy, rounded to whole tokens."""
-    sums: dict[str, float] = {}
-    for record in Reading(path, Record):
-        for use in uses(record):
-            if use.get("strategy") is not None:
-                sums[use["strategy"]] = sums.get(use["strategy"], 0) + (use.get("total_tokens") or 0)
-    return {name: round(tokens) for name, tokens in sums.items()}
+def _are(values: Any, kind: Any) -> TypeGuard[list[Any]]:
+    return isinstance(values, list) and all(isinstance(value, kind) for value in values)
