@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from elometer.ledger import rollup
 from elometer.ledger.charged import token_sums
 from elometer.ledger.rollup import rollup_file, sums
-from elometer.ledger.totals import BY, RunningTotals, founding, totals
+from elometer.ledger.totals import BY, founding, totals
 
 FOUNDING = Path(__file__).parents[1] / "fixtures" / "founding" / "token_ledger.jsonl"
 QUERY = (
@@ -171,22 +171,3 @@ def test_charged_tokens_are_those_of_the_strategys_own_phases(tmp_path: Path) ->
 
 def test_founding_lines_without_phase_are_charged() -> None:
     assert token_sums([FOUNDING]).charged == {("sample_1", "task-a", 1): 908, ("sample_2", "task-a", 1): 1840}
-
-
-def test_running_totals_read_what_is_new_and_start_over_when_the_file_is_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "l.jsonl"
-    running = RunningTotals(path)
-    assert not running.update()
-    assert running.totals().rows == []
-    small_ledger(path)
-    assert running.update()
-    assert running.totals() == totals([path])
-    with path.open("a") as file:
-        file.write("torn\n" + json.dumps(entry("sample_1", 7, run=9)) + '\n{"experiment_id"')
-    assert running.update()
-    assert not running.update()
-    assert running.totals() == totals([path])
-    assert running.totals("phase").bad_lines == 1
-    write(path, entry("other", 1))
-    assert running.update()
-    assert [row.name for row in running.totals().rows] == ["other"]

@@ -18,7 +18,6 @@ from elometer.runs.spec import (
     load_experiment,
     resolved_yaml,
     spec_difference,
-    spec_hash,
 )
 
 FOUNDING = Path(__file__).parents[1] / "fixtures" / "founding" / "experiment.yaml"
@@ -72,7 +71,6 @@ def test_the_resolved_file_reads_back_as_the_same_experiment(tmp_path: Path) -> 
     again = load(tmp_path, text)
     assert again == experiment
     assert resolved_yaml(again) == text
-    assert spec_hash(again) == spec_hash(experiment)
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -207,7 +205,7 @@ def test_x_keys_are_kept_at_every_level_and_bind_nothing(tmp_path: Path) -> None
     experiment = load_data(tmp_path, data)
     assert experiment.extra == {"x-team": ["a", "b"], "taotoken.x-ticket": 7}
     assert load(tmp_path, resolved_yaml(experiment)) == experiment
-    assert spec_hash(experiment) == spec_hash(plain)
+    assert spec_difference(resolved_yaml(plain), resolved_yaml(experiment)) == []
 
 
 def test_a_demo_needs_no_base_url(tmp_path: Path) -> None:
@@ -240,7 +238,6 @@ def test_a_difference_names_key_and_both_values(tmp_path: Path) -> None:
     assert changes[0] == "agent.params.temperature: 0.8 → 0.7"
     assert len(changes) == 2
     assert changes[1].startswith("agent.strategies: sample_1/1/first")
-    assert spec_hash(before) != spec_hash(after)
 
 
 def test_what_moves_no_number_may_change_between_starts(tmp_path: Path) -> None:
@@ -253,7 +250,6 @@ def test_what_moves_no_number_may_change_between_starts(tmp_path: Path) -> None:
     )
     after = replace(before, gateway=gateway, notes="tomorrow again")
     assert spec_difference(resolved_yaml(before), resolved_yaml(after)) == []
-    assert spec_hash(before) == spec_hash(after)
     other = replace(before, gateway=replace(before.gateway, key_label="another-key"))
     assert spec_difference(resolved_yaml(before), resolved_yaml(other)) == [
         "taotoken.key_label: null → another-key"

@@ -13,7 +13,7 @@ import pytest
 from elometer.core.attempt import Message
 from elometer.core.errors import NotSupportedYet, SpecError
 from elometer.runs.spec import Experiment, load_experiment
-from elometer.runs.tasks import load_tasks, missing_tasks, read_tasks, tasks_hash
+from elometer.runs.tasks import load_tasks, missing_tasks, read_tasks
 
 GOOD = {"id": "t-1", "prompt": "2 + 3?", "answer": "5", "grader": "numeric"}
 
@@ -216,16 +216,3 @@ def test_a_named_tasks_file_and_its_copy_in_the_experiments_folder(
 def test_a_byte_order_mark_is_no_fault(tmp_path: Path, experiment: Experiment) -> None:
     (tmp_path / "tasks.jsonl").write_bytes(b"\xef\xbb\xbf" + json.dumps(GOOD).encode())
     assert load_tasks(experiment, tmp_path)[0].id == "t-1"
-
-
-def test_the_hash_sees_what_a_score_depends_on_and_no_more(tmp_path: Path) -> None:
-    def hash_of(*lines: dict[str, Any]) -> str:
-        return tasks_hash(read_tasks(write(tmp_path, *lines)))
-
-    other = {**GOOD, "id": "u"}
-    base = hash_of(GOOD, other)
-    assert hash_of(other, GOOD) == base
-    assert hash_of({**GOOD, "tags": ["new"]}, other) == base
-    assert hash_of({**GOOD, "answer": "6"}, other) != base
-    assert hash_of({**GOOD, "grader": {"type": "numeric", "tolerance": 1}}, other) != base
-    assert hash_of({**GOOD, "prompt": "2 + 4?"}, other) != base

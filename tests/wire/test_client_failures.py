@@ -39,7 +39,6 @@ from elometer.core.errors import AccessError, BudgetStop, UsageError
 from elometer.core.limits import GateClosed
 from elometer.core.redact import Secret
 from elometer.wire.client import GatewayClient, RetryPolicy, Timeouts
-from elometer.wire.failures import GatewayError
 
 
 @pytest.mark.parametrize("raw", [True, False])
@@ -303,25 +302,6 @@ def test_a_key_that_cannot_be_sent(key: str) -> None:
 def test_a_root_that_is_no_address(root: str) -> None:
     with pytest.raises(UsageError):
         Recorder().client(root)
-
-
-async def test_list_models() -> None:
-    recorder = Recorder()
-    body = b'{"object":"list","data":[{"id":"m"},{"id":"n"}]}'
-    async with loopback(Script(body=body)) as gateway, recorder.client(gateway.root) as client:
-        assert [row["id"] for row in await client.list_models()] == ["m", "n"]
-        request = gateway.requests[0]
-        assert (request.method, request.path, request.headers["authorization"]) == (
-            "GET",
-            "/v1/models",
-            f"Bearer {KEY}",
-        )
-        gateway.scripts = [error(401)]
-        with pytest.raises(AccessError):
-            await client.list_models()
-        gateway.scripts = [Script(body=b"<html></html>")]
-        with pytest.raises(GatewayError):
-            await client.list_models()
 
 
 async def test_the_environment_names_no_proxy_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:

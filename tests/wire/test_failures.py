@@ -14,15 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elometer.core.errors import AccessError
 from elometer.core.redact import Secret
 from elometer.wire.classes import ERROR_CLASSES
 from elometer.wire.failures import (
     RETRYABLE,
-    GatewayError,
     classify,
-    failure_error,
-    key_format_fault,
 )
 from elometer.wire.rules import RULES
 
@@ -227,32 +223,6 @@ def test_a_key_in_a_message_is_masked_before_it_is_cut() -> None:
     failure = classify(401, {}, encoded(body))
     assert key.reveal()[:10] not in repr(failure)
     assert len(failure.message) <= 300
-
-
-def test_errors_for_the_user() -> None:
-    denied = failure_error(classify(401, {}, b""), where="http://g/v1/models")
-    assert isinstance(denied, AccessError) and denied.exit_code == 3
-    failed = failure_error(classify(500, {}, b""), where="x")
-    assert isinstance(failed, GatewayError) and failed.fix
-
-
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [
-        ("", "missing"),
-        ("  ", "missing"),
-        ("sk-abc\n", "whitespace"),
-        ("sk abc", "whitespace"),
-        ("Bearer sk-abcdef", "whitespace"),
-        ("'sk-abcdef'", "quotes"),
-        ("sk-a***z", "masked"),
-        ("your-api-key", "placeholder"),
-        ("sk-abc\u200bdef", "non_ascii"),
-        ("sk-abcdef0123", None),
-    ],
-)
-def test_key_format(value: str, reason: str | None) -> None:
-    assert key_format_fault(value) == reason
 
 
 JSON = st.recursive(

@@ -281,8 +281,6 @@ def _from_timings(raw: Raw, final: bool) -> Usage:
 
 # -- streams -------------------------------------------------------------------------------------------------
 
-INPUT_NAMES = {"chat": "prompt_tokens", "responses": "input_tokens", "messages": "input_tokens"}
-
 
 class StreamUsage:
     """The usage of one stream, merged from its events; `raw` is None until a report came.

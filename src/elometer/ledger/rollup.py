@@ -53,11 +53,6 @@ def sums(ledger: Path, *, keep: bool = True) -> Sums:
     With `keep` the rollup of a large ledger is written anew (left out silently where the folder is not
     writable). Raises UsageError where there is no ledger.
     """
-    return open_sums(ledger, keep=keep)[0]
-
-
-def open_sums(ledger: Path, *, keep: bool = True) -> tuple[Sums, Reading[Line]]:
-    """`sums`, and the reading that goes on where they end."""
     known = _valid(ledger)
     start = (known.offset, known.number) if known else (0, 1)
     reading = Reading(ledger, Line, *start)
@@ -70,7 +65,7 @@ def open_sums(ledger: Path, *, keep: bool = True) -> tuple[Sums, Reading[Line]]:
     if keep and reading.offset - start[0] >= WORTH_WRITING:
         with contextlib.suppress(OSError):
             _write(ledger, reading, cells)
-    return Sums(cells, reading.records, reading.bad), reading
+    return Sums(cells, reading.records, reading.bad)
 
 
 def _valid(ledger: Path) -> _Rollup | None:

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from elometer.core.natural import natural_key
-from elometer.ledger.cells import LABELS, Cell, Cells, Label, Line, Tokens, add_lines
+from elometer.ledger.cells import LABELS, Cell, Cells, Label, Tokens
 from elometer.ledger.reader import BadLine, Reading
-from elometer.ledger.rollup import Sums, open_sums, sums
+from elometer.ledger.rollup import sums
 
 BY = ("strategy", "model", "task", "phase", "key_fp", "day")
 _EXPERIMENT, _TASK, _RUN = (LABELS.index(label) for label in ("experiment_id", "task", "run"))
@@ -75,45 +75,6 @@ def totals(paths: Sequence[Path], by: str = "strategy") -> Totals:
             else:
                 merged[key] = cell
     return Totals(rows(merged, by), bad)
-
-
-class RunningTotals:
-    """Totals of one growing ledger for a view: each `update` reads only what is new.
-
-    A ledger that became shorter or was replaced is read anew.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._identity: tuple[int, int] | None = None
-        self._begin()
-
-    def _begin(self) -> None:
-        self._sums = Sums({}, 0, [])
-        self._reading: Reading[Line] | None = None
-
-    def update(self) -> bool:
-        """Read the lines that were added; True where there were any. False where there is no ledger yet."""
-        try:
-            status = self.path.stat()
-        except FileNotFoundError:
-            return False
-        identity = (status.st_dev, status.st_ino)
-        if identity != self._identity or (self._reading and status.st_size < self._reading.offset):
-            self._begin()
-        self._identity = identity
-        if self._reading is None:
-            self._sums, self._reading = open_sums(self.path)
-            return self._sums.records > 0
-        before = self._reading.records
-        for lines in self._reading.batches():
-            add_lines(self._sums.cells, lines)
-        self._sums.records = self._reading.records
-        return self._reading.records > before
-
-    def totals(self, by: str = "strategy") -> Totals:
-        """The sums so far by one label of `BY`."""
-        return Totals(rows(self._sums.cells, by), {self.path: self._sums.bad})
 
 
 def rows(cells: Cells, by: str) -> list[TotalsRow]:

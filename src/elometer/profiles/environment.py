@@ -97,9 +97,6 @@ def quote_fish(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-SHELLS = ("sh", "bash", "zsh", "fish")
-
-
 def shell_lines(unset: Iterable[str], exports: Mapping[str, str], shell: str = "sh") -> str:
     """Text for `eval`: what to forget, then what to know. Other families go first, so that nothing mixes."""
     if shell == "fish":

@@ -112,9 +112,6 @@ class Profile:
         return f"{plain.strip('-') or 'profile'}-{hashlib.sha256(self.name.encode()).hexdigest()[:6]}"
 
 
-BOUNDARY_FIELDS = ("allowed_models", "daily_budget_tokens", "max_concurrency", "expires_at", "timezone")
-
-
 def parse_boundary(fields: Mapping[str, Any], *, where: str) -> Boundary:
     """The limits that a table states; unknown fields are left to later versions.
 

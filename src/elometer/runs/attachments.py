@@ -14,10 +14,6 @@ from elometer.runs.graders.code import ANSWER_FILE, TASK_FILE, CodeGrader, Surro
 from elometer.runs.graders.read import GraderFault, files_of
 from elometer.runs.spec_read import suggestion
 
-# What a grader may know of its task; a verifier sees the first ones only, since it helps to answer.
-VISIBLE = ("id", "prompt", "tags")
-HIDDEN = ("answer", "answers")
-
 
 def listed_files(folder: Path, given: Any) -> tuple[str, ...]:
     """The `files` of a task, each inside the folder and there. Raises GraderFault."""

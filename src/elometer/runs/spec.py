@@ -326,14 +326,6 @@ def _binding(data: dict[str, Any]) -> dict[str, Any]:
     return dict(walk(data, ""))
 
 
-def spec_hash(experiment: Experiment) -> str:
-    """`sha256:` and 64 hex digits over the keys that bind an experiment (all but FREE_KEYS and `x-*`)."""
-    import msgspec
-
-    data = msgspec.json.encode(sorted(_binding(resolved(experiment)).items()))
-    return "sha256:" + hashlib.sha256(data).hexdigest()
-
-
 def spec_difference(old_resolved_text: str, new_resolved_text: str) -> list[str]:
     """Lines `key: old → new` for every binding key in which two resolved files differ; empty if none does."""
     import yaml

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -346,20 +345,3 @@ def _prompt_file(line: TaskLine) -> str:
         return bytes_of(path, LARGEST_PROMPT_FILE).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise line.error("prompt_file", _("The prompt is not UTF-8 text."), _("Save it as UTF-8.")) from error
-
-
-def tasks_hash(tasks: list[Task]) -> str:
-    """`sha256:` and 64 hex digits over everything of the tasks that an answer or a score depends on."""
-    data = [
-        (
-            task.id,
-            task.messages,
-            task.answers,
-            task.grader.spec or task.grader.type,
-            task.extract and task.extract.source,
-            task.verify and (task.verify.spec or task.verify.type),
-            task.direction,
-        )
-        for task in sorted(tasks, key=lambda task: task.id)
-    ]
-    return "sha256:" + hashlib.sha256(msgspec.json.encode(data)).hexdigest()

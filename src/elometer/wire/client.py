@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 import msgspec
 
@@ -21,9 +21,8 @@ from elometer.core.urls import endpoint, url_fault
 from elometer.wire.attempts import ReplyMemory, Sent, TokenRatio, build_attempt
 from elometer.wire.classes import ERROR_CLASSES
 from elometer.wire.exchange import Exchange, Outcome, Timeouts
-from elometer.wire.failures import Failure, GatewayError, classify, failure_error
+from elometer.wire.failures import Failure
 from elometer.wire.protocols import protocol
-from elometer.wire.protocols.reply import NOT_JSON
 from elometer.wire.retry import RetryPolicy, decide
 from elometer.wire.server_tokens import ServerTokens
 from elometer.wire.tokenizer_file import TokenizerFile
@@ -214,27 +213,6 @@ class GatewayClient:
         until = gate.status().closed_until
         return 0.0 if until is None else max(0.0, until - self._clock())
 
-    async def list_models(self) -> list[dict[str, Any]]:
-        """The models that the key sees (`GET …/v1/models`), as the gateway describes them.
-
-        Raises AccessError or GatewayError with the class of the failure.
-        """
-        url = endpoint(self.root_url, "models")
-        headers = self._headers("chat" if self._auth != "x-api-key" else "messages")
-        try:
-            async with asyncio.timeout(self._timeout.total_s):
-                response = await self._transport.send("GET", url, headers, b"")
-                try:
-                    body = await response.aread()
-                finally:
-                    await response.aclose()
-        except self._transport.errors as error:
-            raise failure_error(classify(None, {}, b"", error), where=url) from None
-        found = _model_list(body) if response.status_code == 200 else None
-        if found is None:
-            raise failure_error(classify(response.status_code, dict(response.headers), body), where=url)
-        return found
-
     def _prepare(self, call: Call) -> _Prepared:
         route = self._routes.get(call.protocol)
         if route is None:
@@ -321,15 +299,6 @@ def _wake(waiter: asyncio.Future[None], _done: object) -> None:
         waiter.set_result(None)
 
 
-def _model_list(body: bytes) -> list[dict[str, Any]] | None:
-    try:
-        document = msgspec.json.decode(body)
-    except NOT_JSON:
-        return None
-    listed = document.get("data", document.get("models")) if isinstance(document, dict) else document
-    return [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else None
-
-
 def _require_url(root_url: str) -> None:
     fault = url_fault(root_url)
     if fault is not None and fault.reason in ("empty", "space", "quotes", "no_scheme", "no_host"):
@@ -352,4 +321,4 @@ def _require_key(key: Secret | None) -> None:
         )
 
 
-__all__ = ["Auth", "GatewayClient", "GatewayError", "RetryPolicy", "Timeouts"]
+__all__ = ["Auth", "GatewayClient", "RetryPolicy", "Timeouts"]

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from elometer.core.errors import AccessError, ElometerError
 from elometer.core.redact import redact
 from elometer.core.text import gettext as _
-from elometer.wire.classes import ACCESS_CLASSES, ERROR_CLASSES, RETRYABLE, Billed, Retry
+from elometer.wire.classes import ERROR_CLASSES, RETRYABLE, Billed, Retry
 from elometer.wire.rules import RULES
 from elometer.wire.signs import Signs, read_signs
 from elometer.wire.waiting import retry_after
 
-__all__ = ["RETRYABLE", "Failure", "GatewayError", "classify", "failure_error", "key_format_fault"]
+__all__ = ["RETRYABLE", "Failure", "classify"]
 
 MESSAGE_CHARACTERS = 300
 
@@ -81,10 +80,6 @@ class Failure:
     evidence: str
     hint: str
     billed: Billed
-
-
-class GatewayError(ElometerError):
-    """The gateway did not do what was asked, for a reason outside key and account."""
 
 
 def classify(
@@ -197,46 +192,3 @@ def _exception_failure(error_class: str, link: BaseException) -> Failure:
         else f"{type(link).__name__}: {link}"
     )
     return _failure(error_class, type(link).__name__, words, None, type(link).__name__, {}, retry=retry)
-
-
-def failure_error(failure: Failure, *, where: str) -> ElometerError:
-    """The failure as an error for the user: AccessError where key or account must change."""
-    kind = AccessError if failure.error_class in ACCESS_CLASSES else GatewayError
-    return kind(
-        _("{where}: {error_class}: {message}").format(
-            where=where, error_class=failure.error_class, message=failure.message or "-"
-        ),
-        evidence=failure.evidence,
-        fix=failure.hint,
-    )
-
-
-_PLACEHOLDERS = (
-    "your-key",
-    "your_key",
-    "your-api-key",
-    "your_api_key",
-    "changeme",
-    "xxxx",
-    "<",
-    "${",
-    "sk-...",
-)
-
-
-def key_format_fault(value: str) -> str | None:
-    """Why a key's form cannot be right, before anything is sent; None where nothing is wrong with it.
-
-    The answer never holds the value.
-    """
-    lower = value.lower()
-    checks = (
-        ("missing", not value.strip()),
-        ("whitespace", value != value.strip() or any(character.isspace() for character in value)),
-        ("bearer", lower.startswith("bearer")),
-        ("quotes", value[:1] in "\"'`" or value[-1:] in "\"'`"),
-        ("masked", "***" in value or "…" in value or "..." in value or "•" in value),
-        ("placeholder", any(word in lower for word in _PLACEHOLDERS)),
-        ("non_ascii", not value.isascii() or not value.isprintable()),
-    )
-    return next((reason for reason, wrong in checks if wrong), None)
