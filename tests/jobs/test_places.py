@@ -53,7 +53,7 @@ def test_a_name_in_the_workspace_goes_before_a_folder_here(home: Path, tmp_path:
     assert find_experiment("bt-1") == inside
 
 
-@pytest.mark.parametrize("name", ["bt-9", "..", ".", "", "/nowhere", "imports"])
+@pytest.mark.parametrize("name", ["bt-9", "..", ".", "", "/nowhere", "imports", "~no-such-user/bt-1"])
 def test_an_unknown_name_is_three_lines(home: Path, name: str) -> None:
     make(home / "bt-1", "experiment.yaml")
     with pytest.raises(UsageError) as unknown:

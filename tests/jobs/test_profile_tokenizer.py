@@ -44,8 +44,9 @@ def test_a_relative_path_starts_at_the_store() -> None:
     assert found is not None and found.name.startswith("words.json@")
 
 
-def test_a_file_that_is_not_there_is_said_before_anything_is_sent() -> None:
-    keep("~/none.json")
+@pytest.mark.parametrize("path", ["~/none.json", "~no-such-user/none.json"])
+def test_a_file_that_is_not_there_is_said_before_anything_is_sent(path: str) -> None:
+    keep(path)
     with pytest.raises(UsageError) as found:
         profile_tokenizer(experiment("p"))
     assert "none.json" in found.value.evidence and "profile edit" in found.value.fix

@@ -53,7 +53,7 @@ def audit(folder: Path) -> list[Finding]:
         found += _ledger(place, manifest)
         found += _sums(place, manifest)
         found += _samples(place)
-        found += _derived(place, manifest)
+        found += _derived(place)
     found += _keys(folder)
     return found
 
@@ -132,7 +132,7 @@ def _samples(place: ExperimentFolder) -> Iterator[Finding]:
             yield Finding(place.samples.name, "samples", text.format(call_id=call.call_id))
 
 
-def _derived(place: ExperimentFolder, manifest: Manifest) -> Iterator[Finding]:
+def _derived(place: ExperimentFolder) -> Iterator[Finding]:
     """Pairs and fit, derived again from outcomes and ledger."""
     from elometer.runs.result import derive, table_csv
     from elometer.runs.spec import load_experiment

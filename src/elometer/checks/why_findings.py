@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 Stage = Literal["metadata", "ledger", "pairs", "fit"]
-STAGES: tuple[Stage, ...] = ("metadata", "ledger", "pairs", "fit")
 Weight = Literal["cause", "note", "fine"]
 
 

@@ -222,6 +222,7 @@ def pristine(file: str | None) -> None:
 
     What the file held then may contain keys; that is why the copies are sealed on disk.
     """
+    from elometer.core.paths import expanded
     from elometer.jobs import profiles as job
 
     if file is None:
@@ -229,7 +230,7 @@ def pristine(file: str | None) -> None:
             click.echo(f"{path}  {kept.at}")
         return
     _no_screen(_("The file may hold keys, which do not belong on a screen: redirect it into a file."))
-    click.echo(job.pristine(str(Path(file).expanduser().resolve())), nl=False)
+    click.echo(job.pristine(str(expanded(file).resolve())), nl=False)
 
 
 @click.command(epilog="Example: elometer profile drift --json")

@@ -9,10 +9,18 @@ from pathlib import Path
 APP = "elometer"
 
 
+def expanded(path: str | Path) -> Path:
+    """A path with `~` and `~user` as a shell takes them; as it stands where there is no such user."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
+
+
 def workspace() -> Path:
     """The folder that holds one folder per experiment: ELOMETER_HOME, else ~/bt-eval."""
     named = os.environ.get("ELOMETER_HOME")
-    return Path(named).expanduser() if named else Path.home() / "bt-eval"
+    return expanded(named) if named else Path.home() / "bt-eval"
 
 
 def config_folder() -> Path:

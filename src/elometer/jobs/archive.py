@@ -11,6 +11,7 @@ from elometer.archive.manifest import MANIFEST
 from elometer.archive.pack import pack, refuse_unready
 from elometer.archive.report import report_text
 from elometer.core.errors import UsageError
+from elometer.core.paths import expanded
 from elometer.core.text import gettext as _
 from elometer.jobs.places import find_experiment
 from elometer.jobs.prepare import Prepared
@@ -75,7 +76,7 @@ def _pack(experiment: Experiment, folder: ExperimentFolder, start: Start, derive
 
 def archive_folder(identity: str) -> Path:
     """The archive that a folder, a run_id or an experiment (its newest one) stands for."""
-    given = Path(identity).expanduser()
+    given = expanded(identity)
     if (given / MANIFEST).exists() or (given.is_dir() and given.parent.name == "archive"):
         return given
     home = find_experiment(identity) / "archive"

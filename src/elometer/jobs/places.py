@@ -8,7 +8,7 @@ from pathlib import Path
 
 from elometer.core.errors import UsageError
 from elometer.core.natural import natural_key
-from elometer.core.paths import workspace
+from elometer.core.paths import expanded, workspace
 from elometer.core.text import gettext as _
 
 IMPORTS = "imports"
@@ -36,7 +36,7 @@ def find_experiment(identity: str | Path) -> Path:
     known experiment, where there is none.
     """
     name = str(identity)
-    for folder in (*_named_in_workspace(name), Path(name).expanduser()):
+    for folder in (*_named_in_workspace(name), expanded(name)):
         if is_experiment(folder):
             return folder
         if folder.is_file() and is_experiment(folder.parent):
@@ -53,7 +53,7 @@ def ledgers(identity: str | Path | None = None) -> list[Path]:
     if identity is None:
         imported = sorted((workspace() / IMPORTS).glob(f"*/{LEDGER}"))
         return [*_ledgers_of(experiments()), *imported]
-    path = Path(identity).expanduser()
+    path = expanded(identity)
     named = _named_in_workspace(str(identity))
     if path.is_file() and not any(map(is_experiment, named)):
         return [path]

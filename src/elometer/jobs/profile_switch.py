@@ -60,7 +60,7 @@ def preview_switch(
         return Preview(plan_default(profile, store), tuple(warnings), steps)
     plan = plan_switch(profile, key, env)
     warnings += _warnings(profile, key, env, here) + _foreign_models(profile, plan)
-    return Preview(plan, tuple(warnings), tuple(_next_steps(profile, store, env)))
+    return Preview(plan, tuple(warnings), tuple(_next_steps(profile, env)))
 
 
 def _key_if_any(profile: Profile, store: Store, env: Environ) -> tuple[str, str | None]:
@@ -112,7 +112,7 @@ def _foreign_models(profile: Profile, plan: Plan) -> list[str]:
     ]
 
 
-def _next_steps(profile: Profile, store: Store, env: Environ) -> list[str]:
+def _next_steps(profile: Profile, env: Environ) -> list[str]:
     steps = []
     if profile.tool == codex.TOOL and env.get(profile.key_variable) is None:
         step = _(

@@ -12,6 +12,7 @@ from typing import Any
 
 from elometer.core.errors import UsageError
 from elometer.core.limits import Boundary
+from elometer.core.paths import expanded
 from elometer.core.text import gettext as _
 from elometer.jobs.profile_launch import Prepared as Prepared
 from elometer.jobs.profile_launch import become as become
@@ -278,7 +279,7 @@ def open_key_files(states: Sequence[KeyState]) -> list[tuple[Path, int]]:
     for state in states:
         scheme, _colon, rest = (state.key.source or "").partition(":")
         if scheme == "file":
-            candidates.append(Path(rest).expanduser())
+            candidates.append(expanded(rest))
     found = []
     for path in candidates:
         with contextlib.suppress(OSError):

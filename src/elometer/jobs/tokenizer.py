@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from elometer.core.paths import expanded
 from elometer.profiles.store import Store, store_path
 from elometer.runs.spec import Experiment
 
@@ -24,4 +24,4 @@ def profile_tokenizer(experiment: Experiment) -> TokenizerFile | None:
         return None
     from elometer.wire.tokenizer_file import load_tokenizer
 
-    return load_tokenizer(store_path().parent / Path(profile.tokenizer).expanduser())
+    return load_tokenizer(store_path().parent / expanded(profile.tokenizer))

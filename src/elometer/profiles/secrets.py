@@ -24,6 +24,7 @@ import tomli_w
 
 from elometer.core import atomic, paths
 from elometer.core.errors import AccessError, UsageError
+from elometer.core.paths import expanded
 from elometer.core.redact import Secret
 from elometer.core.text import gettext as _
 from elometer.profiles.locking import locked, sweep
@@ -120,7 +121,7 @@ def resolve(source: str, environ: Mapping[str, str] | None = None) -> Secret:
             raise _missing(source, _("The variable is not set."), f"export {rest}=…")
         return Secret(value)
     if scheme == "file":
-        return Secret(_from_file(source, Path(rest).expanduser()))
+        return Secret(_from_file(source, expanded(rest)))
     if scheme == "cmd":
         return Secret(_from_command(source, rest))
     if scheme == "keyring":

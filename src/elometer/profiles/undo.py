@@ -47,7 +47,7 @@ def plan_undo(state: Journal | None = None) -> Plan:
         tool=entry.tool,
         profile=entry.profile,
         live=live,
-        changes=_changes(client, live, after, entry.tool),
+        changes=_changes(client, live, after),
         notes=(*notes, *_undo_mode_notes(live, mode)),
         after=after,
         mode_after=mode,
@@ -70,7 +70,7 @@ def _fields_back(client: FileClient, entry: Entry, live: LiveFile, old: bytes) -
     return write_fields(client, live, changes, entry.tool) if changes else live.data or b"", left
 
 
-def _changes(client: FileClient, live: LiveFile, after: bytes | None, tool: str) -> tuple[FieldChange, ...]:
+def _changes(client: FileClient, live: LiveFile, after: bytes | None) -> tuple[FieldChange, ...]:
     try:
         now = client.read_fields(live.data or b"")
         then = client.read_fields(after or b"")

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from elometer.core.paths import expanded
 from elometer.profiles.clients.launch import Launch, flag_given, home_of
 from elometer.profiles.edit.json_env import edit_env, read_env
 from elometer.profiles.model import Profile
@@ -55,7 +56,7 @@ MANAGED_SETTINGS = Path(
 def config_folder(environ: Mapping[str, str]) -> Path:
     """`$CLAUDE_CONFIG_DIR`, else `~/.claude`."""
     named = environ.get(HOME_VARIABLE)
-    return Path(named).expanduser() if named else home_of(environ) / ".claude"
+    return expanded(named) if named else home_of(environ) / ".claude"
 
 
 def settings_path(environ: Mapping[str, str]) -> Path:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from elometer.core.paths import expanded
 from elometer.profiles.clients.launch import Launch, home_of
 from elometer.profiles.edit.toml_keys import edit_toml, read_toml
 from elometer.profiles.model import Profile
@@ -25,7 +26,7 @@ OVERRIDES = ("CODEX_API_KEY",)
 def config_folder(environ: Mapping[str, str]) -> Path:
     """`$CODEX_HOME`, else `~/.codex`."""
     named = environ.get(HOME_VARIABLE)
-    return Path(named).expanduser() if named else home_of(environ) / ".codex"
+    return expanded(named) if named else home_of(environ) / ".codex"
 
 
 def config_path(environ: Mapping[str, str]) -> Path:
