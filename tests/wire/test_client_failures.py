@@ -39,6 +39,7 @@ from elometer.core.errors import AccessError, BudgetStop, UsageError
 from elometer.core.limits import GateClosed
 from elometer.core.redact import Secret
 from elometer.wire.client import GatewayClient, RetryPolicy, Timeouts
+from elometer.wire.transport import proxy_for
 
 
 @pytest.mark.parametrize("raw", [True, False])
@@ -308,6 +309,48 @@ async def test_the_environment_names_no_proxy_for_this_machine(monkeypatch: pyte
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     _recorder, answer, _gateway = await one(GOOD_STREAM)
     assert answer.text == "42"
+
+
+@pytest.mark.parametrize(
+    ("named", "url"),
+    [
+        ("proxy.example:3128", "http://proxy.example:3128"),
+        ("http://proxy.example:3128", "http://proxy.example:3128"),
+        ("https://user:p%40ss@proxy.example", "https://proxy.example"),
+    ],
+)
+def test_a_proxy_is_taken_as_curl_takes_it(monkeypatch: pytest.MonkeyPatch, named: str, url: str) -> None:
+    monkeypatch.setenv("https_proxy", named)
+    found = proxy_for("https://gateway.example/v1")
+    assert found is not None and found.url == url
+    assert found.auth == (("user", "p@ss") if "@" in named else None)
+
+
+@pytest.mark.filterwarnings("ignore:.*(BasicAuth|proxy_auth):DeprecationWarning")  # of aiohttp 3.14, for 4
+async def test_calls_go_through_the_proxy_with_its_own_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder()
+    async with loopback(GOOD_STREAM) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.root.replace("http://", "user:pass-word@"))
+        async with recorder.client("http://gateway.example/v1") as client:
+            answer = await recorder.send(client, call())
+        (request,) = proxy.requests
+    assert answer.text == "42"
+    assert request.path == "http://gateway.example/v1/chat/completions"
+    assert request.headers["proxy-authorization"] == "Basic dXNlcjpwYXNzLXdvcmQ="
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize(
+    "named", ["socks5://u:pass-word@p:1", "ftp://u:pass-word@p", "http://u:pass-word@p:x"]
+)
+async def test_a_proxy_that_cannot_be_used_is_said_without_its_password(
+    monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    monkeypatch.setenv("https_proxy", named)
+    with pytest.raises(UsageError, match="proxy") as found:
+        async with Recorder().client("https://gateway.example/v1"):
+            pass
+    assert found.value.evidence == f"{named.replace('u:pass-word@', '')}, for https://gateway.example/v1"
 
 
 async def test_decide_by_request() -> None:

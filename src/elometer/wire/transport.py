@@ -19,6 +19,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from elometer.core.errors import UsageError
+from elometer.core.text import gettext as _
+
 if TYPE_CHECKING:
     import aiohttp
     import httpx
@@ -46,14 +49,34 @@ def shared_tls() -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=True)
 
 
-def proxy_for(root_url: str) -> str | None:
-    """The proxy that the environment names for this root, read once; never one for this machine itself."""
+def proxy_for(root_url: str) -> httpx.Proxy | None:
+    """The proxy that the environment names for this root; never one for this machine itself.
+
+    One without a scheme is an HTTP proxy, as curl takes it. Raises UsageError for one that is no HTTP proxy.
+    """
+    import httpx
+
     parts = urlsplit(root_url)
     host = parts.hostname or ""
     if is_loopback(host) or proxy_bypass(host):
         return None
     proxies = getproxies()
-    return proxies.get(parts.scheme) or proxies.get("all")
+    named = proxies.get(parts.scheme) or proxies.get("all")
+    if not named:
+        return None
+    scheme, found, place = named.rpartition("://")
+    try:
+        if scheme.lower() in ("http", "https", ""):
+            return httpx.Proxy(named if found else f"http://{named}")
+    except (ValueError, httpx.InvalidURL):
+        pass  # its words may hold the password
+    raise UsageError(
+        _("The environment names a proxy that is no HTTP proxy."),
+        evidence=_("{proxy}, for {url}").format(
+            proxy=scheme + found + place.rpartition("@")[2], url=root_url
+        ),
+        fix=_("Name an HTTP proxy in HTTPS_PROXY, or the gateway's host in NO_PROXY."),
+    )
 
 
 def is_loopback(host: str) -> bool:
@@ -151,7 +174,10 @@ class Transport:
         self._stale_errors: tuple[type[BaseException], ...] = ()
 
     async def open(self) -> None:
-        """Create the transport; connections are made when they are needed."""
+        """Create the session; connections are made when they are needed.
+
+        Raises UsageError where the environment names a proxy that cannot be used.
+        """
         import aiohttp
         import httpx
         from httpx_aiohttp.transport import map_aiohttp_exceptions
@@ -162,10 +188,9 @@ class Transport:
 
         if self._open_session is not None:
             raise RuntimeError("the gateway client is already open")
+        through = proxy_for(self._root_url)
         self._mapped = map_aiohttp_exceptions
         self._open_session = session = self._session(aiohttp)
-        proxy = proxy_for(self._root_url)
-        through = httpx.Proxy(proxy) if proxy else None
         self._send = partial(
             session.request,
             allow_redirects=False,
