@@ -163,11 +163,24 @@ def wait_for(process: subprocess.Popen[str], events: Path, what: bytes, more_tha
 
 
 def in_mid_stream(process: subprocess.Popen[str], events: Path) -> None:
-    """Return once calls are answered and others are under way."""
+    """Return once calls are answered and others are under way, each of which has brought some text.
+
+    One that was only just sent may not have reached the server: its slots cannot tell of it.
+    """
     wait_for(process, events, b'"event":"attempt_ended"', 5)
-    wait_for(
-        process, events, b'"event":"call_progress"', events.read_bytes().count(b'"event":"call_progress"') + 3
-    )
+    end = time.monotonic() + 60
+    while time.monotonic() < end and process.poll() is None:
+        brought: dict[str, bool] = {}  # of each call on the wire
+        for line in events.read_bytes().splitlines():
+            event = json.loads(line)
+            if event["event"] == "call_received":
+                del brought[event["call_id"]]
+            elif event["event"] in ("call_sent", "call_progress"):
+                brought[event["call_id"]] = event["event"] == "call_progress"
+        if brought and all(brought.values()):
+            return
+        time.sleep(0.01)
+    raise AssertionError("no moment at which every call had brought some text")
 
 
 def interrupt(process: subprocess.Popen[str], events: Path, *, twice: bool) -> None:
