@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).parents[1]
 
 PACKAGES = (
     "core",
@@ -80,3 +87,23 @@ def test_help_imports_nothing_heavy() -> None:
         "elometer.core",
         "elometer.core.text",
     }
+
+
+def imported_roots(source: Path) -> set[str]:
+    """First names of the modules that a file imports, also inside functions."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {each.name.partition(".")[0] for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def test_every_dependency_is_imported_somewhere() -> None:
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    wanted = {re.split(r"[^\w.-]", one, maxsplit=1)[0].lower() for one in listed}
+    imported = set().union(*map(imported_roots, (ROOT / "src").rglob("*.py")))
+    provided = packages_distributions()
+    used = {name.lower().replace("_", "-") for module in imported for name in provided.get(module, ())}
+    assert wanted - used == set()
