@@ -11,10 +11,10 @@ from elometer.runs.resume import Past
 AT = "2026-11-29T19:00:00.000Z"
 
 
-def call(call_id: str, task: str = "t") -> Call:
+def call(call_id: str, task: str = "t", limit: str = "max_tokens") -> Call:
     return Call(
         call_id=call_id, experiment_id="e", run_id="e-2", strategy="sample_2", task=task, run=1, phase="sample",
-        model="m", messages=(Message("user", "x" * 100),), params={"max_tokens": 50}, sample=1, round=1,
+        model="m", messages=(Message("user", "x" * 100),), params={limit: 50}, sample=1, round=1,
     )  # fmt: skip
 
 
@@ -37,6 +37,8 @@ def test_prompts_are_those_of_the_same_task_and_answers_the_mean_of_all() -> Non
 def test_the_worst_case_stands_in_where_nothing_is_known() -> None:
     # 100 bytes at half a token a byte, 16 a message and 16 for the frame; the answer's limit
     assert CallTokens([]).of(call("c1")) == (82, 50)
+    assert CallTokens([]).of(call("c1", limit="max_completion_tokens")) == (82, 50)
+    assert CallTokens([]).of(call("c1", limit="top_k")) == (82, 1024)
 
 
 def test_a_lost_attempt_is_booked_as_estimated_and_not_final() -> None:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from elometer.boundary.account import KeyAccount
 from elometer.boundary.book import AccountBook
@@ -35,7 +36,12 @@ from elometer.runs.gates import Gates
 from elometer.runs.recovery import book_the_dead
 from elometer.runs.resume import read_past
 from elometer.runs.runner import Runner
+from elometer.runs.spec import Experiment
 from elometer.wire.classes import ACCESS_CLASSES
+
+if TYPE_CHECKING:
+    from elometer.wire.client import GatewayClient
+    from elometer.wire.tokenizer_file import TokenizerFile
 
 # Without a cap in the boundary: the founding text advises 4 or 8, never 32.
 DEFAULT_CONCURRENCY = 4
@@ -104,7 +110,7 @@ def run_here(prepared: Prepared, options: RunOptions) -> Result:
 @contextlib.contextmanager
 def _gateway(prepared: Prepared, options: RunOptions) -> Iterator[tuple[str, Secret, str]]:
     experiment = prepared.experiment
-    if experiment.agent.kind == "demo":
+    if _is_demo(experiment):
         with demo_gateway(experiment) as gateway:
             yield gateway.base_url, gateway.sent_key, fingerprint(gateway.sent_key)
         return
@@ -120,10 +126,7 @@ async def _start(
     key_fp: str,
     clearance: Clearance,
 ) -> tuple[ev.StartEnded, str]:
-    from elometer.wire.client import GatewayClient, RetryPolicy, Timeouts
-
     experiment, folder = prepared.experiment, prepared.folder
-    demo = experiment.agent.kind == "demo"
     boundary = binding_boundary(experiment)
     limit = min(
         options.max_in_flight or boundary.max_concurrency or DEFAULT_CONCURRENCY,
@@ -142,31 +145,10 @@ async def _start(
             owner=str(folder.path),
         )
         account.wants = limit
-        facts = StartFacts(
-            run_id=past.new_run_id(f"{experiment.experiment_id}-{stamp()}"),
-            origin="demo" if demo else "live",
-            pid=os.getpid(),
-            host=os.uname().nodename,
-            gateway=url,
-            key_label=experiment.gateway.key_label or "",
-            key_fp=key_fp,
-            profile=experiment.agent.profile,
-            forced=clearance.overruled,
-            warned=clearance.warnings,
-        )
-        seconds = experiment.agent.limits.seconds
-        client = GatewayClient(
-            url,
-            key,
-            gate_for=gates,
-            retry=RetryPolicy(infra=experiment.retry.infra, backoff=experiment.retry.backoff),
-            connections=(boundary.max_concurrency or max(limit, MOST_CONNECTIONS)) + SPARE_CONNECTIONS,
-            timeout=Timeouts() if seconds is None else Timeouts(total_s=seconds),
-            seed_header=demo,
-            chunk_every_s=PROGRESS_EVERY_S,
-            count_missing=True,
-            tokenizer=clearance.tokenizer,
-        )
+        run_id = past.new_run_id(f"{experiment.experiment_id}-{stamp()}")
+        facts = _facts(experiment, run_id, url, key_fp, clearance)
+        connections = (boundary.max_concurrency or max(limit, MOST_CONNECTIONS)) + SPARE_CONNECTIONS
+        client = _client(experiment, url, key, gates, connections, clearance.tokenizer)
         async with contextlib.AsyncExitStack() as held:
             await held.enter_async_context(client)
             calls = all_calls(experiment, prepared.tasks, facts)
@@ -185,13 +167,57 @@ async def _start(
                 past,
                 facts,
                 attended=options.attended,
-                expires_at=None if demo or options.force else boundary.expires_at,
+                expires_at=None if _is_demo(experiment) or options.force else boundary.expires_at,
             )
             # What was imported stays, and calls leave few cycles: the collector need not walk so often.
             gc.freeze()
             gc.set_threshold(GARBAGE_AT_ONCE, *gc.get_threshold()[1:])
             ended = await _until_signalled(runner)
             return ended, runner.ending_class
+
+
+def _is_demo(experiment: Experiment) -> bool:
+    return experiment.agent.kind == "demo"
+
+
+def _facts(experiment: Experiment, run_id: str, url: str, key_fp: str, clearance: Clearance) -> StartFacts:
+    return StartFacts(
+        run_id=run_id,
+        origin="demo" if _is_demo(experiment) else "live",
+        pid=os.getpid(),
+        host=os.uname().nodename,
+        gateway=url,
+        key_label=experiment.gateway.key_label or "",
+        key_fp=key_fp,
+        profile=experiment.agent.profile,
+        forced=clearance.overruled,
+        warned=clearance.warnings,
+    )
+
+
+def _client(
+    experiment: Experiment,
+    url: str,
+    key: Secret,
+    gates: Gates,
+    connections: int,
+    tokenizer: TokenizerFile | None,
+) -> GatewayClient:
+    from elometer.wire.client import GatewayClient, RetryPolicy, Timeouts
+
+    seconds = experiment.agent.limits.seconds
+    return GatewayClient(
+        url,
+        key,
+        gate_for=gates,
+        retry=RetryPolicy(infra=experiment.retry.infra, backoff=experiment.retry.backoff),
+        connections=connections,
+        timeout=Timeouts() if seconds is None else Timeouts(total_s=seconds),
+        seed_header=_is_demo(experiment),
+        chunk_every_s=PROGRESS_EVERY_S,
+        count_missing=True,
+        tokenizer=tokenizer,
+    )
 
 
 @contextlib.asynccontextmanager

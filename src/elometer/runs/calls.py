@@ -134,8 +134,14 @@ def worst_case(call: Call) -> int:
     texts = [message.content for message in call.messages]
     size = sum(len(text.encode()) for text in (*texts, call.system or ""))
     prompt = math.ceil(size * TOKENS_PER_BYTE) + TOKENS_PER_MESSAGE * (len(texts) + 1)
-    limit = call.params.get("max_tokens") or call.params.get("max_completion_tokens")
-    return prompt + int(limit or DEFAULT_MAX_TOKENS)
+    return prompt + output_limit(call)
+
+
+def output_limit(call: Call) -> int:
+    """Tokens that an answer may have: as the call asks, else what is assumed of the server."""
+    return int(
+        call.params.get("max_tokens") or call.params.get("max_completion_tokens") or DEFAULT_MAX_TOKENS
+    )
 
 
 def book_charge(attempt: Attempt, worst: int) -> int:

@@ -9,7 +9,7 @@ from statistics import fmean
 from elometer.core.attempt import Attempt, Call, labels
 from elometer.runs import events as ev
 from elometer.runs.books import Books
-from elometer.runs.calls import worst_case
+from elometer.runs.calls import output_limit, worst_case
 from elometer.runs.journal import Sample
 from elometer.runs.resume import Past
 
@@ -34,9 +34,8 @@ class CallTokens:
         prompt = self._prompts.get((call.task, call.round))
         if prompt is not None and self._completion is not None:
             return prompt, self._completion
-        limit = int(call.params.get("max_tokens") or 0)
-        worst = worst_case(call)
-        return worst - limit, limit
+        limit = output_limit(call)
+        return worst_case(call) - limit, limit
 
 
 async def book_the_dead(

@@ -28,8 +28,9 @@ LARGEST_REPLY = 8 * 1024 * 1024
 FAILURES = 3  # of an endpoint, then it is not asked again
 AT_ONCE = 4
 PROMPTS_KEPT = 4096
-# llama.cpp answers for its slots, and notices a hang-up, between two batches: seconds where it reads long
-# prompts on a slow processor. A call that has only just been sent may not have its slot at the first looks.
+# llama.cpp, as met on 2026-11-29, answers for its slots, and notices a hang-up, between two batches: seconds
+# where it reads long prompts on a slow processor. A call that has only just been sent may not have its slot
+# at the first looks.
 SETTLE_S = 10.0
 APPEAR_S = 0.3
 LOOKS = 4
