@@ -13,6 +13,7 @@ import threading
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -361,6 +362,26 @@ async def test_a_contact_that_was_cancelled_books_what_was_used_once(
     go_on.set()
     await closing
     assert book.spent(KEY, DAY) == 70
+
+
+def test_a_process_that_was_taken_for_dead_is_counted_again(
+    book: AccountBook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = Limits(1000, 4)
+    asleep = book.open_lease(KEY, DAY, 0.0)
+    book.renew(asleep, KEY, DAY, limits, Standing(reserved=100, wants=3), 0.0)
+    with monkeypatch.context() as there:
+        there.setattr(os, "uname", lambda: SimpleNamespace(nodename="another-host"))
+        other = book.open_lease(KEY, DAY, 100.0)
+        buried = book.renew(other, KEY, DAY, limits, Standing(wants=4), 100.0)
+        # What it had reserved may have been billed.
+        assert (buried.permits, buried.spent, buried.others) == (4, 100, 0)
+        book.renew(other, KEY, DAY, limits, Standing(wants=2, holds=4), 100.0)
+    woken = book.renew(asleep, KEY, DAY, limits, Standing(reserved=100, in_flight=2, wants=2, holds=2), 101.0)
+    assert woken.others == 1
+    again = book.renew(other, KEY, DAY, limits, Standing(wants=4, holds=2), 102.0)
+    assert (again.others, again.held_elsewhere >= 100) == (1, True)
+    assert again.permits <= 2
 
 
 def test_a_book_of_the_layout_before_keeps_its_leases(tmp_path: Path) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import fcntl
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
+
+import pytest
 
 from elometer.runs import control
 from elometer.runs import events as ev
@@ -62,6 +66,17 @@ def test_wishes_of_several_viewers_do_not_undo_one_another(tmp_path: Path) -> No
             assert control.read(path).state == "paused"
             assert control.read(path).limit in range(1, 6)
     assert [entry.name for entry in tmp_path.iterdir()] == ["control.json"]
+
+
+def test_a_file_system_that_locks_no_folders_takes_wishes_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(descriptor: int, operation: int) -> None:
+        raise OSError(errno.EBADF, "opened for reading only")  # on NFS, says flock(2)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    control.change(tmp_path / "control.json", limit=3)
+    assert control.change(tmp_path / "control.json", state="paused").limit == 3
 
 
 async def test_a_paused_start_leaves_its_places_and_says_when_others_hold_them_all(tmp_path: Path) -> None:

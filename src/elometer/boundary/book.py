@@ -143,17 +143,23 @@ class AccountBook:
 
         `owner` names the experiment: leases that its dead processes left are dropped without a charge.
         """
-        here, pid = os.uname().nodename, os.getpid()
         with self._transaction() as cursor:
             if owner:
-                self._drop_own_dead(cursor, key_fp, owner, here)
-            cursor.execute(
-                "INSERT INTO lease (key_fp, day, host, pid, born, renewed, owner) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (key_fp, day, here, pid, birth(pid) or "", now, owner),
-            )
-            assert cursor.lastrowid is not None
-            return cursor.lastrowid
+                self._drop_own_dead(cursor, key_fp, owner, os.uname().nodename)
+            return self._insert(cursor, None, key_fp, day, now, owner)
+
+    @staticmethod
+    def _insert(
+        cursor: sqlite3.Cursor, lease: int | None, key_fp: str, day: str, now: float, owner: str = ""
+    ) -> int:
+        here, pid = os.uname().nodename, os.getpid()
+        cursor.execute(
+            "INSERT INTO lease (id, key_fp, day, host, pid, born, renewed, owner) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (lease, key_fp, day, here, pid, birth(pid) or "", now, owner),
+        )
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid
 
     def renew(
         self, lease: int, key_fp: str, day: str, limits: Limits, standing: Standing, now: float
@@ -162,6 +168,8 @@ class AccountBook:
         with self._transaction() as cursor:
             self._bury_the_dead(cursor, key_fp, lease, now)
             mine = cursor.execute("SELECT day FROM lease WHERE id = ?", (lease,)).fetchone()
+            if mine is None:  # another host took this process for dead, after a sleep of this one, say
+                self._insert(cursor, lease, key_fp, day, now)
             self._add_spent(cursor, key_fp, mine[0] if mine else day, standing.used)
             spent = self._spent(cursor, key_fp, day)
             others = cursor.execute(

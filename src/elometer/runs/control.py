@@ -44,10 +44,14 @@ def change(path: Path, **changes: Any) -> Desired:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Between reading and writing nobody else writes; the lock is on the folder, so that no file is left."""
+    """Between reading and writing nobody else writes; the lock is on the folder, so that no file is left.
+
+    A network file system locks no folders: there the last of two wishes in one moment is the one that stays.
+    """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
