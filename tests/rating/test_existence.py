@@ -296,3 +296,25 @@ def test_no_point_lies_outside_its_own_bar(games: list[tuple[int, int]]) -> None
         ):
             if low is not None and high is not None:
                 assert low <= value <= high
+
+
+def test_a_term_that_runs_away_with_strengths_is_refused() -> None:
+    """Won and tied but never lost: under Davidson strength and ties grow for ever, though ties count both ways.
+
+    So does the worth of being shown first where whoever was shown first always won.
+    """
+    reader = RecordReader()
+    reader.add_jsonl(b'{"a":"x","b":"y","outcome":"tie"}\n{"a":"x","b":"y","outcome":"a"}\n' * 6)
+    tied = reader.finish()
+    reader = RecordReader()
+    reader.add_jsonl(b'{"a":"x","b":"y","outcome":"a"}\n{"a":"y","b":"x","outcome":"a"}\n' * 6)
+    first = reader.finish()
+    for records, choice in (
+        (tied, {"estimator": "davidson"}),
+        (first, {"estimator": "mle", "position": True}),
+    ):
+        with pytest.raises(UsageError, match="no finite maximum"):
+            fit(records, None, FitOptions(**choice))
+    for records, choice in ((tied, {"ties": "davidson"}), (first, {"position": True})):
+        for row in fit(records, None, FitOptions(**choice)).strategies:
+            assert abs(row.elo - 1000) < 1500

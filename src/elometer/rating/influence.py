@@ -41,14 +41,24 @@ def leave_one_task_out(records: RecordSet, options: FitOptions | None = None) ->
     graph = graph_of(records, options)
     counts = pair_sums(weighted_cells(records, options), size)
     tasks = np.arange(len(counts.games))
-    theta = np.concatenate(
-        [
-            refit(
-                counts, (tasks != left[:, None]).astype(np.float64), size, graph, penalised=options.penalised
-            )
-            for left in np.array_split(tasks, max(1, len(tasks) // TASKS_AT_ONCE))
-        ]
-    )
+    try:
+        theta = np.concatenate(
+            [
+                refit(
+                    counts,
+                    (tasks != left[:, None]).astype(np.float64),
+                    size,
+                    graph,
+                    penalised=options.penalised,
+                )
+                for left in np.array_split(tasks, max(1, len(tasks) // TASKS_AT_ONCE))
+            ]
+        )
+    except np.linalg.LinAlgError:
+        raise UsageError(
+            _("Without one of the tasks there is no finite maximum."),
+            fix=_("Use --estimator firth, whose penalty keeps every number finite."),
+        ) from None
     before = predecessors(tuple(take_apart(name) for name in records.strategies))
     delta = np.full(theta.shape, np.nan)
     for s, b in enumerate(before):
@@ -142,6 +152,8 @@ def surprising_pairs(result: FitResult, most: int = 5) -> list[PairResidual]:
             observed = float(won / (won + lost))
             expected = 1.0 / (1.0 + math.exp(theta[j] - theta[i]))
             error = math.sqrt(expected * (1.0 - expected) / count[i, j])
+            if error <= 0.0:
+                continue
             z = (observed - expected) / error
             names = records.strategies[i], records.strategies[j]
             found.append(PairResidual(*names, observed, expected, int(count[i, j]), z))

@@ -16,6 +16,9 @@ from elometer.rating.graph import WinGraph, win_graph
 from elometer.rating.options import FitOptions
 from elometer.rating.records import Floats, Integers, RecordSet, sums
 
+# Information per comparison below which a direction is flat; the search ends at a gradient of 1e-10 of them.
+FLAT = 1e-9
+
 
 @dataclass(frozen=True, slots=True)
 class Cells:
@@ -218,7 +221,9 @@ def _fit_davidson(cells: Cells, size: int, options: FitOptions, graph: WinGraph)
     parameters = found.theta[0]
     games = cells.matrix(cells.games, size)
     shift = davidson.gauge(size, graph.island_of)
-    spread = davidson.covariance(davidson.information(parameters, games + games.T), shift)
+    information = davidson.information(parameters, games + games.T)
+    _require_bounded(information, shift, float(games.sum()), options)
+    spread = davidson.covariance(information, shift)
     half = 0.5 * (parameters[cells.first] - parameters[cells.second])
     norm = np.logaddexp(np.logaddexp(half, -half), parameters[-1])
     tie = np.exp(parameters[-1] - norm)
@@ -238,7 +243,9 @@ def _fit_position(cells: Cells, size: int, options: FitOptions, graph: WinGraph)
     _require_both_orders(games)
     found = position.fit_position(cells.matrix(cells.first_score, size), games, penalised=options.penalised)
     parameters = found.theta[0]
-    spread = davidson.covariance(position.information(parameters, games))
+    information = position.information(parameters, games)
+    _require_bounded(information, davidson.gauge(size), float(games.sum()), options)
+    spread = davidson.covariance(information)
     gap = parameters[cells.first] - parameters[cells.second] + parameters[-1]
     residual = cells.first_score - cells.games * (0.5 + 0.5 * np.tanh(0.5 * gap))
     per_strategy = cells.per_strategy(residual, -residual, size)
@@ -264,6 +271,26 @@ def _term_error(cells: Cells, along: Floats, present: Booleans, model: float) ->
     factor = np.where(count > 1, count / np.maximum(count - 1, 1), 1.0)
     error = float(np.sqrt((each[used] ** 2 * factor[cells.stratum[used]]).sum()))
     return error if error > NO_SPREAD * model else model
+
+
+def _require_bounded(information: Floats, shift: Floats, games: float, options: FitOptions) -> None:
+    """Refuse a maximum that lies at infinity although the win graph is strongly connected.
+
+    A further parameter may run away together with strengths: with a win and a tie but no loss of a pair, or
+    where whoever was shown first always won. There the search ends where the likelihood is flat.
+    """
+    if options.penalised:
+        return
+    scale = max(float(np.trace(information)) / len(information), 1e-300)
+    if float(np.linalg.eigvalsh(information + scale * shift)[0]) > FLAT * games:
+        return
+    raise UsageError(
+        _("There is no finite maximum of this model on these records."),
+        evidence=_("Strengths and the term for {what} grow together without bound.").format(
+            what=_("ties") if options.model == "davidson" else _("being shown first")
+        ),
+        fix=_("Use --estimator firth, whose penalty keeps every number finite."),
+    )
 
 
 def _require_both_orders(games: Floats) -> None:
