@@ -32,7 +32,8 @@ def surely_better(records: RecordSet, error: float, options: FitOptions) -> Bool
     games = pairs.low_wins + pairs.high_wins + ties
     weight = np.ones_like(games)
     if options.task_weight == "equal":
-        weight = 1.0 / np.maximum(sums(pairs.task, games, len(records.tasks)), 1e-300)[pairs.task]
+        played_in = sums(pairs.task, games, len(records.tasks))  # none where all its ties are dropped
+        weight = np.where(played_in > 0, 1.0 / np.where(played_in > 0, played_in, 1.0), 0.0)[pairs.task]
     key, cells = pairs.low * size + pairs.high, size * size
 
     def total(values: Floats) -> Floats:
