@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -62,6 +62,14 @@ def pool_outcomes(
             isolation=grade.isolation,
             against={},
         )
+    _compare(experiment, pool, rules, found)
+    return [found[outcome.strategy] for outcome in unscored]
+
+
+def _compare(
+    experiment: Experiment, pool: Pool, rules: Mapping[str, Rule], found: Mapping[str, Outcome]
+) -> None:
+    """Enter into each outcome how its strategy fared against those that stand later in natural order."""
     for one, other in combinations(sorted(rules, key=natural_key), 2):
         outcome = found[one]
         shares = win_shares(
@@ -73,7 +81,6 @@ def pool_outcomes(
         )
         if shares is not None and outcome.against is not None:
             outcome.against[other] = shares
-    return [found[outcome.strategy] for outcome in unscored]
 
 
 def _judgement(grades: Sequence[tuple[Grade, OutcomeName]], kept: int) -> OutcomeName:
