@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from elometer.jobs.ledger import export
+from elometer.core.errors import UsageError
+from elometer.jobs.ledger import add, export
 from elometer.ledger.charged import token_sums
 from elometer.ledger.expand import uses
 
@@ -44,6 +45,14 @@ def test_an_expanded_ledger_charges_what_the_ledger_charges(
         assert token_sums([again]).answered[where] == pytest.approx(tokens)
     # What was expanded is not expanded again.
     assert b"".join(export([again], "jsonl", [], expand=True)) == again.read_bytes()
+
+
+def test_copies_of_a_call_are_not_added_to_a_ledger(tmp_path: Path) -> None:
+    copies = [json.dumps(use).encode() for use in uses(WHOLE)]
+    with pytest.raises(UsageError, match="Line 1 is not a ledger line") as refused:
+        add(copies, to=tmp_path / "ledger.jsonl")
+    assert "export --expand" in refused.value.evidence
+    assert add(copies[1:], to=tmp_path / "ledger.jsonl").known == 0
 
 
 @pytest.mark.parametrize(

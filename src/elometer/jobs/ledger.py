@@ -74,9 +74,10 @@ class Added:
 def add(source: Iterable[bytes], *, to: Path | None = None) -> Added:
     """Append foreign lines to the ledgers of their experiments, or all to one.
 
-    All lines are validated before any is written: nine founding fields with their types, sums that hold. A
-    line with the call_id and attempt (or import key) of one that is there already is not added again. Raises
-    UsageError naming the first line that does not fit.
+    All lines are validated before any is written: nine founding fields with their types, sums that hold, no
+    copies of one call for each strategy that uses it, of which one alone would be kept here. A line with the
+    call_id and attempt (or import key) of one that is there already is not added again. Raises UsageError
+    naming the first line that does not fit.
     """
     batches: dict[Path, list[tuple[Record, bytes]]] = {}
     for number, line in enumerate(source, 1):
@@ -112,6 +113,8 @@ def _checked(line: bytes, number: int) -> Record:
     faults = [_("not a JSON object")] if record is None else [*field_faults(record), sum_fault(record)]
     if record is not None and not NAME.fullmatch(str(record.get("experiment_id"))):
         faults.append(_("experiment_id may hold a-z, 0-9, _ . - only"))
+    if record is not None and record.get("spent") is False:
+        faults.append(_("a copy of a shared call, as 'export --expand' makes it; add the ledger itself"))
     faults = [fault for fault in faults if fault]
     if record is None or faults:
         raise UsageError(
