@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import fcntl
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,13 +28,16 @@ class Account:
         return
 
 
-async def test_gate_events_carry_the_account_and_not_every_token(tmp_path: Path) -> None:
-    told: list[ev.GateChanged] = []
+@contextlib.asynccontextmanager
+async def followed(
+    folder: Path, account: Account, told: list[ev.AnyEvent]
+) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """A start that looks at control.json, with one gate; gives what returns after its next look."""
     looked = asyncio.Queue[None]()
-    gates, account = Gates(4, fixed=True), Account()
+    gates = Gates(4, fixed=True)
     gates("m")
     steering = Steering(
-        control_file=tmp_path / "control.json",
+        control_file=folder / "control.json",
         cap=4,
         gates=gates,
         account=account,  # type: ignore[arg-type]
@@ -44,16 +49,23 @@ async def test_gate_events_carry_the_account_and_not_every_token(tmp_path: Path)
     )
     following = asyncio.create_task(steering.follow())
     try:
-        await looked.get()
-        account.reserved, account.spent = 3_000, 1_200
-        await looked.get()
-        account.reserved, account.spent = 3_001, 1_201  # a gauge does not show one token
-        await looked.get()
+        yield looked.get
     finally:
         following.cancel()
-    assert [(each.reserved_tokens, each.spent_today) for each in told] == [(0, 0), (3_000, 1_200)]
-    assert {(each.permits, each.others) for each in told} == {(3, 1)}
-    assert ev.decode(ev.encode(told[-1])) == told[-1]
+
+
+async def test_gate_events_carry_the_account_and_not_every_token(tmp_path: Path) -> None:
+    account, told = Account(), list[ev.AnyEvent]()
+    async with followed(tmp_path, account, told) as look:
+        await look()
+        account.reserved, account.spent = 3_000, 1_200
+        await look()
+        account.reserved, account.spent = 3_001, 1_201  # a gauge does not show one token
+        await look()
+    seen = [event for event in told if isinstance(event, ev.GateChanged)]
+    assert [(each.reserved_tokens, each.spent_today) for each in seen] == [(0, 0), (3_000, 1_200)]
+    assert {(each.permits, each.others) for each in seen} == {(3, 1)}
+    assert ev.decode(ev.encode(seen[-1])) == seen[-1]
 
 
 def test_wishes_of_several_viewers_do_not_undo_one_another(tmp_path: Path) -> None:
@@ -80,36 +92,19 @@ def test_a_file_system_that_locks_no_folders_takes_wishes_all_the_same(
 
 
 async def test_a_paused_start_leaves_its_places_and_says_when_others_hold_them_all(tmp_path: Path) -> None:
-    told: list[ev.AnyEvent] = []
-    looked = asyncio.Queue[None]()
-    gates, account = Gates(4, fixed=True), Account()
-    gates("m")
-    steering = Steering(
-        control_file=tmp_path / "control.json",
-        cap=4,
-        gates=gates,
-        account=account,  # type: ignore[arg-type]
-        books=SimpleNamespace(emit=told.append),  # type: ignore[arg-type]
-        on_stop=lambda: None,
-        on_change=lambda: None,
-        on_resume=lambda: None,
-        on_tick=lambda: looked.put_nowait(None),
-    )
-    following = asyncio.create_task(steering.follow())
-    try:
-        await looked.get()
+    account, told = Account(), list[ev.AnyEvent]()
+    async with followed(tmp_path, account, told) as look:
+        await look()
         assert account.wants == 4
         control.change(tmp_path / "control.json", state="paused")
-        await looked.get()
-        await looked.get()
+        await look()
+        await look()
         assert account.wants == 0
         control.change(tmp_path / "control.json", state="running")
         account.permits = 0  # what the others leave
-        await looked.get()
-        await looked.get()
+        await look()
+        await look()
         assert account.wants == 4
-    finally:
-        following.cancel()
     last = [event for event in told if isinstance(event, ev.GateChanged)][-1]
     assert (last.why, last.limit, last.others) == (ev.NO_PLACE, 0, 1)
 

@@ -9,7 +9,7 @@ from email.utils import format_datetime
 from typing import Any
 
 import pytest
-from client_recorder import GOOD_BODY, GOOD_STREAM, Recorder, call, one
+from client_recorder import GOOD_BODY, GOOD_STREAM, MESSAGES_REPLY, Recorder, call, one
 from loopback import STREAM, Script, chat_body, chat_chunk, loopback, named_events, sse
 
 from elometer.core.urls import endpoint, url_fault
@@ -91,19 +91,7 @@ async def test_row_9_reasoning_outside_the_completion_is_named_and_counted() -> 
 
 
 async def test_row_10_parts_from_caches_are_in_the_prompt_once() -> None:
-    reply = {
-        "id": "msg_1",
-        "model": "m",
-        "content": [{"type": "text", "text": "42"}],
-        "stop_reason": "end_turn",
-        "usage": {
-            "input_tokens": 5,
-            "cache_read_input_tokens": 128_955,
-            "cache_creation_input_tokens": 1_253,
-            "output_tokens": 7,
-        },
-    }
-    told = Script(body=json.dumps(reply).encode())
+    told = Script(body=json.dumps(MESSAGES_REPLY).encode())
     _recorder, answer, _gateway = await one(told, protocol="messages", stream=False)
     assert answer.attempt.prompt_tokens == 130_213
     cached = chat_usage(17_903, 4, prompt_tokens_details={"cached_tokens": 17_817})
