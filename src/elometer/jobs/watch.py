@@ -86,8 +86,12 @@ class StartSummary:
 
 
 def summarise(folder: Path) -> StartSummary:
-    """How the experiment of a folder stands. A start without a last line whose process is gone has died."""
-    state = StartWatch(folder).read_all()
+    """How the experiment of a folder stands."""
+    return summary_of(folder, StartWatch(folder).read_all())
+
+
+def summary_of(folder: Path, state: RunState) -> StartSummary:
+    """How it stands by its events. A start without a last line whose process is gone has died."""
     opened = state.opened
     standing: Standing
     if opened is None:
