@@ -52,6 +52,7 @@ def test_effective_url(root: str, tool: str, base: str) -> None:
         ("https://g.example/v1/messages/", "operation", "https://g.example/v1"),
         ("https://g.example/?key=1", "query", "https://g.example"),
         ("https:///v1", "no_host", "https:///v1"),
+        ("https://user:pass-word@g.example/api", "credentials", "https://g.example/api"),
     ],
 )
 def test_url_fault(root: str, reason: str, proposal: str) -> None:

@@ -299,10 +299,13 @@ def test_a_key_that_cannot_be_sent(key: str) -> None:
     assert "7c1e" not in "".join(refused.value.lines())
 
 
-@pytest.mark.parametrize("root", ["", "g.example", "ftp://g.example", "https://g .example"])
+@pytest.mark.parametrize(
+    "root", ["", "g.example", "ftp://g.example", "https://g .example", "https://u:pass-word@g.example"]
+)
 def test_a_root_that_is_no_address(root: str) -> None:
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError) as found:
         Recorder().client(root)
+    assert "pass-word" not in " ".join(found.value.lines())
 
 
 async def test_the_environment_names_no_proxy_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,8 @@ from elometer.checks.context import Context
 from elometer.checks.engine import Check, Result, passed, unknown
 from elometer.checks.layers import Layer, Setting
 from elometer.checks.subjects import host_of, is_loopback, profile_subjects
-from elometer.checks.urls import without_userinfo
 from elometer.core.text import gettext as _
+from elometer.core.urls import without_userinfo
 
 HOME_OF_CLAUDE = "anthropic.com"
 HOMES_OF_OPENAI = ("openai.com", "chatgpt.com")

@@ -38,7 +38,7 @@ TOKENS_A_PROTOCOL = 60
 TIMEOUTS = Timeouts(connect_s=5.0, read_s=30.0, total_s=40.0)
 
 PATH_CLASSES = frozenset({"wrong_path", "html_wrong_path", "bad_body"})
-UNSENDABLE = ("empty", "space", "quotes", "no_scheme", "no_host", "query")
+UNSENDABLE = ("empty", "space", "quotes", "no_scheme", "no_host", "credentials", "query")
 KEY_CLASSES = frozenset({"bad_key", "key_scope", "key_format"})
 # What a key is refused for whatever is asked with it.
 KEY_REFUSALS = (KEY_CLASSES | ACCESS_CLASSES) - {"model_not_allowed"}

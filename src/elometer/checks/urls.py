@@ -11,17 +11,10 @@ from elometer.checks.context import Context
 from elometer.checks.engine import Check, Result, passed, unknown
 from elometer.checks.subjects import host_of, is_loopback, nothing_stored, profile_subjects
 from elometer.core.text import gettext as _
-from elometer.core.urls import effective_url, has_version, url_fault
+from elometer.core.urls import effective_url, has_version, url_fault, without_userinfo
 from elometer.profiles.validate import profile_problems
 
 FOUNDING_URL = "TAOTOKEN_BASE_URL"
-
-
-def without_userinfo(url: str) -> str:
-    """A URL as it may be shown: a user name or password in it is left out."""
-    scheme, mark, rest = url.partition("://")
-    place = rest.split("/", 1)[0]
-    return f"{scheme}{mark}{rest.rpartition('@')[2] if '@' in place else rest}"
 
 
 def _roots(context: Context) -> list[tuple[str, str]]:

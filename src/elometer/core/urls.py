@@ -53,6 +53,13 @@ def effective_url(root: str, tool: str) -> str:
     return root.rstrip("/") if tool in TOOLS_THAT_TAKE_THE_ROOT else versioned(root)
 
 
+def without_userinfo(url: str) -> str:
+    """A URL as it may be shown: a user name or password in it is left out."""
+    scheme, mark, rest = url.partition("://")
+    place = rest.split("/", 1)[0]
+    return f"{scheme}{mark}{rest.rpartition('@')[2] if '@' in place else rest}"
+
+
 def url_fault(root: str) -> UrlFault | None:
     """The first fault of a root, with a repaired proposal; None where it can be used."""
     try:
@@ -75,6 +82,8 @@ def _faults(root: str) -> tuple[tuple[str, bool], ...]:
         ("quotes", bool(text) and (text[0] in "\"'`" or text[-1] in "\"'`")),
         ("no_scheme", parts.scheme not in ("http", "https")),
         ("no_host", not parts.hostname),
+        # No client sends them beside a key, and they would stand in every file that names the gateway.
+        ("credentials", bool(parts.username or parts.password)),
         ("query", bool(parts.query or parts.fragment)),
         ("double_slash", "//" in path),
         ("double_version", bool(_DOUBLE_VERSION.search(path))),
@@ -92,4 +101,4 @@ def _repair(root: str) -> str:
     path = re.sub(r"/{2,}", "/", parts.path).rstrip("/")
     path = _OPERATION_END.sub("", path)
     path = _DOUBLE_VERSION.sub(r"\1", path)
-    return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, "", ""))

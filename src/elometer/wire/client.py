@@ -17,7 +17,7 @@ from elometer.core.errors import AccessError, UsageError
 from elometer.core.limits import Gate, GateClosed, Permit
 from elometer.core.redact import Secret
 from elometer.core.text import gettext as _
-from elometer.core.urls import endpoint, url_fault
+from elometer.core.urls import endpoint, url_fault, without_userinfo
 from elometer.wire.attempts import ReplyMemory, Sent, TokenRatio, build_attempt
 from elometer.wire.classes import ERROR_CLASSES
 from elometer.wire.exchange import Exchange, Outcome, Timeouts
@@ -38,6 +38,7 @@ OnWait = Callable[[Call, float, str], None]
 
 DEFAULT_AUTH: dict[str, Auth] = {"chat": "bearer", "responses": "bearer", "messages": "x-api-key"}
 SEED_HEADER = "x-elometer-seed"
+UNSENDABLE = ("empty", "space", "quotes", "no_scheme", "no_host", "credentials")  # faults of a root
 _encode = msgspec.json.Encoder().encode
 
 
@@ -301,9 +302,9 @@ def _wake(waiter: asyncio.Future[None], _done: object) -> None:
 
 def _require_url(root_url: str) -> None:
     fault = url_fault(root_url)
-    if fault is not None and fault.reason in ("empty", "space", "quotes", "no_scheme", "no_host"):
+    if fault is not None and fault.reason in UNSENDABLE:
         raise UsageError(
-            _("{url!r} is no base URL").format(url=root_url),
+            _("{url!r} is no base URL").format(url=without_userinfo(root_url)),
             evidence=fault.reason,
             fix=_("meant was probably {url}").format(url=fault.proposal) if fault.proposal else "",
         )
