@@ -175,7 +175,7 @@ def _usage(scan: Scan) -> Result:
             "warn",
             lines,
             _("The gateway gave no usage for some answers; the sums are too low by what they cost."),
-            _("See what it sends: elometer probe; without stream usage the profile needs a tokenizer."),
+            _("See what it sends: elometer probe; a tokenizer in the profile counts what no server does."),
         )
     return passed(*lines)
 

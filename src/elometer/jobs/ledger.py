@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -74,10 +74,10 @@ class Added:
 def add(source: Iterable[bytes], *, to: Path | None = None) -> Added:
     """Append foreign lines to the ledgers of their experiments, or all to one.
 
-    All lines are validated before any is written: nine founding fields with their types, sums that hold, no
-    copies of one call for each strategy that uses it, of which one alone would be kept here. A line with the
-    call_id and attempt (or import key) of one that is there already is not added again. Raises UsageError
-    naming the first line that does not fit.
+    All lines are validated before any is written: nine founding fields with their types, sums that hold. A
+    line with the call_id and attempt (or import key) of one that is there already is not added again. Raises
+    UsageError naming the first line that does not fit, or where copies of a call that is not there would be
+    added.
     """
     batches: dict[Path, list[tuple[Record, bytes]]] = {}
     for number, line in enumerate(source, 1):
@@ -92,8 +92,11 @@ def add(source: Iterable[bytes], *, to: Path | None = None) -> Added:
             fix=_("Give JSON Lines, one attempt a line."),
         )
     written, known = {}, 0
+    identities = {path: _identities(path) for path in batches}
     for path, batch in batches.items():
-        there = _identities(path)
+        _refuse_copies(batch, identities[path])
+    for path, batch in batches.items():
+        there = identities[path]
         make_private_folder(path.parent)
         written[path] = 0
         with JsonlWriter(path) as writer:
@@ -108,13 +111,24 @@ def add(source: Iterable[bytes], *, to: Path | None = None) -> Added:
     return Added(written, known)
 
 
+def _refuse_copies(batch: Iterable[tuple[Record, bytes]], there: Collection[str]) -> None:
+    """Of a call's copies for the strategies that use it one alone would be kept, under the wrong strategy."""
+    for record, _line in batch:
+        if record.get("spent") is False and repr(identity(record)) not in there:
+            raise UsageError(
+                _("These lines are copies of shared calls; nothing was added."),
+                evidence=_("{call} is a copy for {strategy}, as 'ledger export --expand' makes it.").format(
+                    call=record.get("call_id"), strategy=record.get("strategy")
+                ),
+                fix=_("Add the ledger itself, or what 'ledger export' gives without --expand."),
+            )
+
+
 def _checked(line: bytes, number: int) -> Record:
     record = as_record(line)
     faults = [_("not a JSON object")] if record is None else [*field_faults(record), sum_fault(record)]
     if record is not None and not NAME.fullmatch(str(record.get("experiment_id"))):
         faults.append(_("experiment_id may hold a-z, 0-9, _ . - only"))
-    if record is not None and record.get("spent") is False:
-        faults.append(_("a copy of a shared call, as 'export --expand' makes it; add the ledger itself"))
     faults = [fault for fault in faults if fault]
     if record is None or faults:
         raise UsageError(

@@ -246,9 +246,10 @@ class Transport:
             await session.close()
 
     async def send(self, method: str, url: str, headers: Headers, content: bytes) -> httpx.Response:
-        """Send a request with exactly these headers (and host and length); the reply's body is not read yet.
+        """Send a request with these headers, host and length; the reply's body is not read yet.
 
-        The caller closes the reply. Raises one of `errors`.
+        Where they name no accept, accept-encoding or user-agent, aiohttp adds its own. The caller closes the
+        reply. Raises one of `errors`.
         """
         if self._open_session is None:
             raise RuntimeError("the gateway client is used outside its context")
