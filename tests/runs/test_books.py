@@ -86,3 +86,22 @@ async def test_what_a_full_disk_refused_is_written_in_order_when_there_is_room(
                 books.emit(SENT)
         books.emit(BACK)
     assert written(folder) == ["call_progress", "call_sent", "call_received"]
+
+
+def test_a_file_that_cannot_be_closed_keeps_no_other_one_open(
+    folder: ExperimentFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close, closed = JsonlWriter.close, []
+
+    def failing(writer: JsonlWriter) -> None:
+        closed.append(writer.path)
+        close(writer)
+        if writer.path == folder.samples:
+            raise WriteRefused("the disk is gone")
+
+    monkeypatch.setattr(JsonlWriter, "close", failing)
+    with pytest.raises(WriteRefused):
+        Books(folder).close()
+    assert closed == [folder.samples, folder.ledger, folder.outcomes, folder.events]
+    monkeypatch.undo()
+    Books(folder).close()

@@ -62,8 +62,9 @@ class Books:
             self._timer.cancel()
         with contextlib.suppress(WriteRefused):  # said already where it could be heard
             self._write_events()
-        for writer in (self._samples, self._ledger, self._outcomes, self._events):
-            writer.close()
+        with contextlib.ExitStack() as closing:  # samples first; one that fails keeps no other one open
+            for writer in (self._events, self._outcomes, self._ledger, self._samples):
+                closing.callback(writer.close)
 
     def emit(self, event: ev.AnyEvent) -> None:
         """Write an event, at the latest in WAIT_S; hand it to those who listen in this process at once."""
