@@ -20,7 +20,7 @@ def sentences(
     """What may be said of returns; empty without tokens."""
     if not in_elo:
         return ()
-    said = [_last_doubling(rows, options), _bend(bend, rows, options), _knee(knee, names)]
+    said = [_last_doubling(rows, options), _bend(bend, rows), _knee(knee, names)]
     return tuple(sentence for sentence in said if sentence)
 
 
@@ -54,7 +54,7 @@ def _last_doubling(rows: tuple[StrategyFit, ...], options: FitOptions) -> str:
     )
 
 
-def _bend(bend: Curvature | None, rows: tuple[StrategyFit, ...], options: FitOptions) -> str:
+def _bend(bend: Curvature | None, rows: tuple[StrategyFit, ...]) -> str:
     if not any(row.tokens_per_task_run is not None for row in rows):
         return ""
     if bend is None and any(row.marginal_basis == LOCAL_COUNTS for row in rows):

@@ -63,12 +63,37 @@ def maximise(
         open_ = open_[steep]
         if not len(open_):
             break
-        taken = step(steep)
+        taken, flat = _solved(step, steep, theta.shape[1])
+        open_, steepness = open_[~flat], steepness[steep][~flat]
         taken *= np.minimum(1.0, LARGEST_STEP / np.maximum(np.abs(taken).max(axis=1, keepdims=True), 1e-300))
-        before[open_], move[open_], last[open_] = theta[open_], taken, steepness[steep]
+        before[open_], move[open_], last[open_] = theta[open_], taken, steepness
         theta[open_] += taken
         steps += 1
     return Maximum(theta, converged, steps)
+
+
+def _solved(
+    step: Steps, wanted: npt.NDArray[np.bool_], parameters: int
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """The steps of the wanted rows (b, P), and which have none: a flat function has its maximum at infinity.
+
+    Only the rows that have a step are in the first array.
+    """
+    try:
+        taken = step(wanted)
+        return taken, np.zeros(len(taken), dtype=bool)
+    except np.linalg.LinAlgError:
+        pass
+    rows = np.flatnonzero(wanted)
+    each, flat = [], np.zeros(len(rows), dtype=bool)
+    for place, row in enumerate(rows):
+        alone = np.zeros_like(wanted)
+        alone[row] = True
+        try:
+            each.append(step(alone)[0])
+        except np.linalg.LinAlgError:
+            flat[place] = True
+    return np.array(each).reshape(len(each), parameters), flat
 
 
 def _shorten(
