@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _DIGITS = re.compile(r"(\d+)")
 
 
+@lru_cache(maxsize=4096)  # the same few names are put in order at every fit
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
     """A sort key under which runs of digits compare as numbers."""
     parts = _DIGITS.split(name)
